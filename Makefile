@@ -1,0 +1,67 @@
+# `make demo` and `make test` do everything on a fresh clone; `make help` lists the rest.
+
+PYTHON ?= python3
+BIN := .venv/bin
+# Worker processes of pytest; the simulators are single-threaded.
+WORKERS ?= 2
+
+# Packages on a PYTHONPATH of the caller would come before the locked ones.
+unexport PYTHONPATH PYTHONHOME
+# A compiler named here or on the command line (make CXX=...) is the one that builds the RTL.
+ifneq ($(origin CXX),default)
+export CXX
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-test setup-synth demo test test-slow lint lock clean distclean
+
+help:  ## List these targets
+	@echo "V-Rex. Needs python3 (3.11 or newer), make and a C++ compiler; everything else goes into .venv."
+	@echo
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r name text; do \
+		printf '%-18s %s\n' "$$name" "$$text"; done
+	@echo
+	@echo "  PYTHON=python3.12 or CXX=clang++ on the command line choose another interpreter or compiler."
+
+# Both are quick when there is nothing to do; tools/setup_env.py keeps the stamps.
+setup: .python-found  ## Make .venv with what a run needs (demo and test do this themselves)
+	@$(PYTHON) tools/setup_env.py demo
+
+setup-test: .python-found
+	@$(PYTHON) tools/setup_env.py test
+	@tools/system_packages.sh
+
+.PHONY: .python-found
+.python-found:
+	@command -v "$(PYTHON)" >/dev/null || { \
+		echo "setup: $(PYTHON) was not found; Python 3.11 or newer is needed." >&2; \
+		echo "  with root:    apt-get install python3 python3-venv   (or: dnf install python3)" >&2; \
+		echo "  without root: pyenv, conda or uv install one into your home; then: make demo PYTHON=/path/to/python3" >&2; \
+		exit 1; }
+
+setup-synth: .python-found  ## Add the synthesis tools, for `kv-asu timing` and the FPGA figures
+	@$(PYTHON) tools/setup_env.py synth
+
+demo: setup  ## Main job: a real trace through the compiled RTL, checked against the golden model
+	@$(BIN)/python -m kv_asu_sim.demo
+
+test: setup-test  ## All tests but the slow ones
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+
+test-slow: setup-test  ## The slow tests
+	$(BIN)/python -m pytest -n $(WORKERS) -m slow
+
+lint: setup-test  ## Style, types, and generated files against their source
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m kv_asu.registers_gen --check
+
+lock: setup-test  ## Resolve pyproject.toml anew into locks/ (for maintainers)
+	@tools/lock.sh
+
+clean:  ## Remove what runs and tests have made; .venv stays
+	rm -rf build dist .pytest_cache .hypothesis .ruff_cache .mypy_cache
+	find . -path ./.venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
+
+distclean: clean  ## Remove .venv too
+	rm -rf .venv

@@ -1,0 +1,139 @@
+"""Requests per second of the compiled RTL, the golden model and the cocotb bench, in one run.
+
+    python benchmarks/bench_speed.py [TRACE] [--requests N] [--json FILE]
+
+Compiled RTL and golden model replay the same addresses of a real trace, one request a clock (saturated), on one core of
+the machine; every answer both have given is compared. The cocotb bench, drivers, monitors and scoreboard included, runs
+its own stream of one request a clock beside queries and evict commands; its clocks are counted. Building is not timed.
+Seconds are wall-clock; processor seconds stand beside them, since other programs may share the core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kv_asu.params import Params
+from kv_asu.register_map import REGISTERS
+from kv_asu_firmware.golden import KvAsuGolden
+from kv_asu_sim.bench import PERIOD_PS
+from kv_asu_sim.compiled import BuildError, CompiledCore
+from kv_asu_sim.runner import BenchFailed, run
+from vrex.errors import VrexError
+from vrex.trace.format import TraceReader
+
+DEFAULT_TRACE = Path(__file__).parents[1] / "examples" / "traces" / "bikes.parquet"
+
+#: Requests the golden model repeats, and clocks of the cocotb bench: seconds each, not minutes.
+GOLDEN_REQUESTS = 500_000
+BENCH_CLOCKS = 20_000
+
+
+class Disagreement(Exception):
+    """Compiled RTL and golden model answer differently."""
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("trace", nargs="?", type=Path, default=DEFAULT_TRACE, help="default: the committed one")
+    parser.add_argument("--requests", type=int, default=2_000_000, help="replay at most so many (default 2000000)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    arguments = parser.parse_args()
+    if arguments.requests < 1:
+        parser.error(f"--requests must be at least 1, not {arguments.requests}")
+    try:
+        figures = measure(arguments.trace, arguments.requests)
+    except (BuildError, BenchFailed, Disagreement, VrexError) as error:
+        print(f"bench_speed: {error}", file=sys.stderr)
+        return 1
+    show(figures)
+    if arguments.json:
+        scratch = arguments.json.with_name(arguments.json.name + ".part")
+        scratch.write_text(json.dumps(figures, indent=2) + "\n")
+        os.replace(scratch, arguments.json)
+    return 0
+
+
+def measure(trace: Path, requests: int) -> dict[str, dict[str, Any]]:
+    """Run all three; figures by what ran."""
+    addresses = read_addresses(trace, requests)
+    params = Params()
+    core = CompiledCore(params)
+    enabled = core.clock
+    core.write(params.config_base + REGISTERS["CTRL"].offset, 1, 2)
+    core.idle(params.rows + 2 * params.latency + 8)
+    decided = core.clock + params.latency
+    tags, compiled = timed("compiled RTL", len(addresses), lambda: core.request(addresses))
+
+    model = KvAsuGolden(params)
+    model.activate()
+    # The first clock in which the core decides as active, and tick 0 of the model.
+    model.idle(decided - (enabled + params.rows + params.latency + 3))
+    part = (addresses[:GOLDEN_REQUESTS]).tolist()
+    answers, golden = timed("golden model", len(part), lambda: [model.clock(address).tag for address in part])
+    for number, (tag, answer) in enumerate(zip(tags[: len(part)].tolist(), answers, strict=True)):
+        if tag != answer:
+            raise Disagreement(f"request {number} ({part[number]:#x}): compiled RTL {tag}, golden model {answer}")
+    return {"compiled": compiled, "golden": golden, "cocotb": measure_cocotb(params)}
+
+
+def read_addresses(trace: Path, requests: int) -> np.ndarray:
+    """The trace's first lines as byte addresses."""
+    with TraceReader(trace) as reader:
+        blocks, read = [], 0
+        for chunk in reader.chunks():
+            blocks.append(chunk.line)
+            read += len(chunk.line)
+            if read >= requests:
+                break
+    return np.concatenate(blocks)[:requests].astype(np.uint64) << np.uint64(8)
+
+
+def timed(what: str, requests: int, work: Callable[[], Any]) -> tuple[Any, dict[str, Any]]:
+    """Do the work once, and what it took."""
+    wall, processor = time.perf_counter(), time.process_time()
+    result = work()
+    wall, processor = time.perf_counter() - wall, time.process_time() - processor
+    return result, figures_of(what, requests, wall, processor)
+
+
+def figures_of(what: str, requests: int, wall: float, processor: float) -> dict[str, Any]:
+    """One line of the table."""
+    return {"what": what, "requests": requests, "seconds": wall, "processor_seconds": processor,
+            "requests_per_second": requests / wall, "requests_per_processor_second": requests / processor}  # fmt: skip
+
+
+def measure_cocotb(params: Params) -> dict[str, Any]:
+    """The bench's own stream of one line at full rate; its clocks and seconds are those cocotb reports."""
+    folder = run(params, "verilator", ["one_line"], clocks=BENCH_CLOCKS, seed=1)
+    case = next(ElementTree.parse(folder / "results.xml").iter("testcase"))
+    properties = {item.get("name"): item.get("value", "") for item in case.iter("property")}
+    clocks = round(float(properties["sim_time_duration"]) * 1000 / PERIOD_PS)
+    seconds = float(case.attrib["time"])
+    return figures_of("cocotb bench on Verilator (its clocks)", clocks, seconds, seconds)
+
+
+def show(figures: dict[str, dict[str, Any]]) -> None:
+    """Print the table."""
+    print(f"{'':40}{'requests':>12}{'seconds':>10}{'per second':>14}{'per CPU second':>16}")
+    for row in figures.values():
+        print(
+            f"{row['what']:40}{row['requests']:12,}{row['seconds']:10.2f}{row['requests_per_second']:14,.0f}"
+            f"{row['requests_per_processor_second']:16,.0f}"
+        )
+    compared = min(figures["compiled"]["requests"], figures["golden"]["requests"])
+    print(f"answers of compiled RTL and golden model compared: {compared:,}, all equal")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""The `vrex` command: sub-commands, and errors that read as one line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from vrex.errors import VrexError
+from vrex.trace.cli import app as trace_app
+
+USAGE = 2
+FAILURE = 1
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
+#: Wrong usage of any kind; typer has no public name for this base.
+_UsageError: type[typer.BadParameter] = typer.BadParameter.__mro__[1]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help="V-Rex: KV cache retrieval for streaming video LLMs, managed by the KV-ASU.",
+    epilog="Example: `vrex trace info examples/traces/bikes.parquet`",
+)
+app.add_typer(trace_app, name="trace")
+
+
+@app.callback()
+def _root() -> None:
+    """Keep `trace` a sub-command however few there are."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; console-script entry point.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Instead of the process's own.
+
+    Returns
+    -------
+    int
+        Exit code: 0, 1 for a failure, 2 for wrong usage.
+    """
+    if arguments is None:  # an asked-for end cleans up after itself too; Python would just stop
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        code = app(args=arguments, prog_name="vrex", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except _UsageError as error:
+        context = getattr(error, "ctx", None)
+        way_out = f"; see '{context.command_path} --help'" if context else ""
+        text = error.format_message().rstrip(".")
+        if text:  # typer has already shown the help of a command called without arguments
+            print(f"vrex: {text}{way_out}", file=sys.stderr)
+        return USAGE
+    except VrexError as error:
+        print(f"vrex: {error}", file=sys.stderr)
+        return FAILURE
+    except BrokenPipeError:  # the reader of our output has seen enough, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILURE
+    except (KeyboardInterrupt, typer.Abort):
+        print("vrex: interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

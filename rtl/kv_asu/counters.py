@@ -1,0 +1,73 @@
+"""Event counters: fifteen 64-bit counts of what the core did, latched and shown without disturbing them."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from kv_asu.register_map import Counter
+
+COUNTER_WIDTH = 64
+
+#: How much each counter can advance in one clock, where that is more than one.
+_MOST_AT_ONCE = {Counter.DEMOTIONS: 3}
+
+
+def events_layout() -> data.StructLayout:
+    """What happened in one clock: for each counter but CYCLES, by its name in lower case, how much it advances."""
+    return data.StructLayout(
+        {
+            counter.name.lower(): _MOST_AT_ONCE.get(counter, 1).bit_length()
+            for counter in Counter
+            if counter is not Counter.CYCLES
+        }
+    )
+
+
+class Counters(wiring.Component):
+    """The counters and their snapshot.
+
+    Events of a clock are counted at its end; a snapshot holds, and a clear forgets, what happened in earlier clocks. In
+    one clock, the snapshot takes what the clear is about to forget.
+
+    Members
+    -------
+    active : In(1)
+        The core is active: CYCLES advances.
+    events : In(events_layout())
+        By how much every other counter advances.
+    snapshot, clear : In(1)
+        Latch all the counters at once; zero them.
+    select : In(4)
+        Which counter to show.
+    value : Out(64)
+        The snapshot of the selected counter, one clock after ``select`` or two after ``snapshot``.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "active": In(1),
+                "events": In(events_layout()),
+                "snapshot": In(1),
+                "clear": In(1),
+                "select": In(range(len(Counter))),
+                "value": Out(COUNTER_WIDTH),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        latched = []
+        for counter in Counter:
+            name = counter.name.lower()
+            count = Signal(COUNTER_WIDTH, name=name)
+            held = Signal(COUNTER_WIDTH, name=f"{name}_snapshot")
+            advance = self.active if counter is Counter.CYCLES else self.events[name]
+            m.d.sync += count.eq(Mux(self.clear, 0, count) + advance)
+            with m.If(self.snapshot):
+                m.d.sync += held.eq(count)
+            latched.append(held)
+        m.d.sync += self.value.eq(Array(latched)[self.select])
+        return m

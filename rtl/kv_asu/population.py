@@ -1,0 +1,45 @@
+"""How many lines are tracked, and how many of them are marked cold."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, Mux
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from kv_asu.params import Params
+
+
+class Population(wiring.Component):
+    """Members: ``clear``; this clock's ``insert`` into a free slot, ``demote``, ``warm`` (a marked line was touched or
+    spilled) and ``pop`` (a marked line was evicted); the counts ``tracked`` and ``cold``; ``any_marked``: after this
+    clock's demotion and request a line has a cold mark.
+    """
+
+    def __init__(self, params: Params) -> None:
+        width = params.log2_entries + 1
+        super().__init__(
+            {
+                "clear": In(1),
+                "insert": In(1),
+                "demote": In(1),
+                "warm": In(1),
+                "pop": In(1),
+                "tracked": Out(width),
+                "cold": Out(width),
+                "any_marked": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        # ``warm`` comes late in the clock: both cases are ready for it.
+        m.d.comb += self.any_marked.eq(
+            Mux(self.warm, (self.cold > 1) | ((self.cold == 1) & self.demote), (self.cold != 0) | self.demote)
+        )
+        m.d.sync += [
+            self.tracked.eq(self.tracked + self.insert - self.pop),
+            self.cold.eq(self.cold + self.demote - self.warm - self.pop),
+        ]
+        with m.If(self.clear):
+            m.d.sync += [self.tracked.eq(0), self.cold.eq(0)]
+        return m

@@ -1,0 +1,61 @@
+"""Retirement: the oldest line without a cold mark gets one as soon as its age passes T1.age, one line a clock.
+
+At most one line is touched a clock, so no more than one a clock grows cold for long: the mark always comes before the
+age would wrap. Retirement goes before the request of the same clock.
+"""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from kv_asu.layouts import half_write_layout
+from kv_asu.links import line_layout
+from kv_asu.params import Params
+
+
+class Retirement(wiring.Component):
+    """Decides whether the candidate is marked cold in this clock.
+
+    Members
+    -------
+    active : In(1)
+    candidate : In(line_layout), ready : In(1)
+    next_candidate : In(line_layout), next_candidate_valid : In(1)
+        As the recency list has them.
+    now : In(stamp_width), t1_age : In(16)
+    demote : Out(half_write_layout)
+    unmarked_cold : Out(1)
+        A line is cold and does not get its mark in this clock.
+    """
+
+    def __init__(self, params: Params) -> None:
+        self.params = params
+        super().__init__(
+            {
+                "active": In(1),
+                "candidate": In(line_layout(params)),
+                "ready": In(1),
+                "next_candidate": In(line_layout(params)),
+                "next_candidate_valid": In(1),
+                "now": In(params.stamp_width),
+                "t1_age": In(16),
+                "demote": Out(half_write_layout(params)),
+                "unmarked_cold": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        age = Signal(self.params.stamp_width)
+        next_age = Signal(self.params.stamp_width)
+        m.d.comb += [
+            age.eq(self.now - self.candidate.stamp),
+            self.demote.enable.eq(self.active & self.ready & (age > self.t1_age)),
+            self.demote.slot.eq(self.candidate.slot),
+            self.demote.half.eq(~self.candidate.cold_half),
+            next_age.eq(self.now - self.next_candidate.stamp),
+            self.unmarked_cold.eq(self.next_candidate_valid & (next_age > self.t1_age)),
+        ]
+        return m

@@ -1,0 +1,23 @@
+"""The T-level rule: how likely a line is to be used again soon, from its counter and its age."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Mux, Value
+from amaranth.lib import data
+
+
+def t_level(count: Value, age: Value, thresholds: data.View) -> Value:
+    """T-level of a line with access counter ``count`` and ``age`` ticks since its last touch.
+
+    ``thresholds`` has ``t3_count``, ``t3_age``, ``t2_count``, ``t2_age`` and ``t1_age``, with
+    ``t3_age <= t2_age <= t1_age``. The three levels are tested side by side, not one after the other.
+    """
+    sure = (count >= thresholds.t3_count) & (age <= thresholds.t3_age)
+    likely = (count >= thresholds.t2_count) & (age <= thresholds.t2_age)
+    warm = age <= thresholds.t1_age
+    return Mux(sure, 3, Mux(likely, 2, warm))
+
+
+def t_level_when_touched(count: Value, thresholds: data.View) -> Value:
+    """T-level of a line touched in this very clock: its age is 0, which no threshold excludes."""
+    return Mux(count >= thresholds.t3_count, 3, Mux(count >= thresholds.t2_count, 2, 1))

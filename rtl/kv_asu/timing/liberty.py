@@ -1,0 +1,206 @@
+"""Liberty files: load the cells of a corner, merge them for abc, and write the SRAM macros' timing."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Groups that say nothing about delay; abc and dfflibmap read the file several times faster without them.
+_NOT_TIMING = ("internal_power", "leakage_power", "pg_pin", "output_voltage", "input_voltage", "operating_conditions")
+_GROUP = re.compile(r"[{}]")
+_HEAD = re.compile(r"([A-Za-z_]\w*)\s*\(([^()]*)\)\s*$")
+
+
+class LibertyError(Exception):
+    """A liberty folder that cannot be used; the message names it and the way out."""
+
+
+@dataclass(frozen=True)
+class SramTiming:
+    """Timing of the SRAM macros, in picoseconds.
+
+    Parameters
+    ----------
+    clk_to_q : float
+        From the clock edge to the read data, whatever the load.
+    setup : float
+        Of address, data and enables before the edge.
+    """
+
+    clk_to_q: float
+    setup: float
+
+
+#: What kv-asu.md section 4 takes for a 1R1W macro of this size.
+SRAM_TIMING = {"TT": SramTiming(218, 50), "SS": SramTiming(310, 70)}
+
+
+def load(directory: Path, corner: str) -> list[str]:
+    """Read the standard-cell libraries of one corner.
+
+    Parameters
+    ----------
+    directory : Path
+        Folder with ``*_<corner>.lib`` or ``*_<corner>.lib.gz``.
+    corner : str
+        ``TT`` or ``SS``.
+
+    Returns
+    -------
+    list of str
+        The text of every file, in name order.
+
+    Raises
+    ------
+    LibertyError
+        The folder is missing, holds no file of that corner, or one of them cannot be read.
+    """
+    files = sorted(f for end in ("lib", "lib.gz") for f in directory.glob(f"*_{corner}.{end}"))
+    if not files:
+        raise LibertyError(f"no liberty file *_{corner}.lib or *_{corner}.lib.gz in {directory}")
+    texts = []
+    for file in files:
+        try:
+            raw = file.read_bytes()
+            texts.append((gzip.decompress(raw) if file.suffix == ".gz" else raw).decode())
+        except (OSError, EOFError, UnicodeDecodeError) as error:
+            raise LibertyError(f"cannot read {file}: {error}") from error
+    return texts
+
+
+def groups(text: str) -> Iterator[tuple[str, str, int, int, int]]:
+    """Walk the groups of a liberty text: (kind, argument, depth, start, end), inner groups first."""
+    stack: list[tuple[str, str, int]] = []
+    previous = 0
+    for brace in _GROUP.finditer(text):
+        if brace.group() == "{":
+            head = _HEAD.search(text, previous, brace.start())
+            if head is None:
+                raise LibertyError(f"not a liberty group at character {brace.start()}")
+            stack.append((head.group(1), head.group(2).strip().strip('"'), head.start()))
+        elif stack:
+            kind, argument, start = stack.pop()
+            yield kind, argument, len(stack), start, brace.end()
+        previous = brace.end()
+    if stack:
+        raise LibertyError(f"group {stack[-1][0]}({stack[-1][1]}) is not closed: the file is truncated")
+
+
+def _without_comments(text: str) -> str:
+    return re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+
+
+def _without(text: str, kinds: Iterable[str]) -> str:
+    kinds = set(kinds)
+    cuts = sorted((start, end) for kind, _, _, start, end in groups(text) if kind in kinds)
+    parts, at = [], 0
+    for start, end in cuts:
+        if start >= at:
+            parts.append(text[at:start])
+            at = end
+    return "".join([*parts, text[at:]])
+
+
+def merge(texts: list[str], name: str = "merged", wire_ff: float = 0.0) -> str:
+    """Join libraries into one with the delay tables only.
+
+    Parameters
+    ----------
+    texts : list of str
+        Liberty texts with the same units; the first one's header is kept.
+    name : str
+        Name of the library written.
+    wire_ff : float
+        Femtofarads of wire per sink, written as the default wire load model.
+
+    Returns
+    -------
+    str
+        One liberty text.
+    """
+    header, bodies, templates = "", [], {}
+    for text in texts:
+        text = _without(_without_comments(text), _NOT_TIMING)
+        cut = [(kind, arg, start, end) for kind, arg, depth, start, end in groups(text) if depth == 1]
+        if not header:
+            header = text[text.index("{") + 1 : min(start for *_, start, _ in cut)]
+        for kind, arg, start, end in cut:
+            if kind == "cell":
+                bodies.append(text[start:end])
+            else:
+                templates.setdefault((kind, arg), text[start:end])
+    wire = wire_load(wire_ff) if wire_ff else ""
+    header = re.sub(r"^.*(default_operating_conditions|voltage_map|comment).*$", "", header, flags=re.M)
+    merged = "\n".join([f"library ({name}) {{", header, wire, *templates.values(), *bodies, "}", ""])
+    return re.sub(r"\n\s*\n+", "\n", merged)
+
+
+def wire_load(wire_ff: float) -> str:
+    """Return a wire load model of ``wire_ff`` femtofarads a sink and no resistance (units of ASAP7: fF)."""
+    return f"""wire_load ("per_sink") {{
+ resistance : 0; capacitance : {wire_ff}; area : 0; slope : 1; fanout_length (1, 1);
+}}
+default_wire_load : "per_sink";
+default_wire_load_mode : "top";"""
+
+
+_SRAM_HEADER = """library (sram_macros) {
+ delay_model : table_lookup;
+ capacitive_load_unit (1, ff); time_unit : "1ps"; voltage_unit : "1V"; current_unit : "1mA";
+ pulling_resistance_unit : "1kohm"; leakage_power_unit : "1pW";
+ input_threshold_pct_fall : 50; input_threshold_pct_rise : 50;
+ output_threshold_pct_fall : 50; output_threshold_pct_rise : 50;
+ slew_lower_threshold_pct_fall : 10; slew_lower_threshold_pct_rise : 10;
+ slew_upper_threshold_pct_fall : 90; slew_upper_threshold_pct_rise : 90;
+ nom_voltage : 0.7; nom_temperature : 25; nom_process : 1;
+"""
+
+
+def sram_name(depth: int, width: int) -> str:
+    """Return the cell name of a macro of ``depth`` words of ``width`` bits."""
+    return f"sram_{depth}x{width}"
+
+
+def sram_library(sizes: Iterable[tuple[int, int]], timing: SramTiming, wire_ff: float = 0.0) -> str:
+    """Write the liberty of 1R1W macros.
+
+    Parameters
+    ----------
+    sizes : iterable of (int, int)
+        Words (a power of two) and bits of each macro.
+    timing : SramTiming
+        One figure for every macro, independent of load: its output driver is taken to be sized for its wire.
+    wire_ff : float
+        Adds the wire load model OpenSTA selects, 0 for none.
+
+    Returns
+    -------
+    str
+        Liberty text; pins CLK, R_EN, R_ADDR, R_DATA, W_EN, W_ADDR, W_DATA.
+    """
+    parts = [_SRAM_HEADER, wire_load(wire_ff) if wire_ff else ""]
+    sizes = sorted(set(sizes))
+    widths = sorted({w for _, w in sizes} | {d.bit_length() - 1 for d, _ in sizes})
+    for w in widths:
+        parts.append(f" type (bus{w}) {{ base_type : array; data_type : bit; bit_width : {w}; bit_from : {w - 1}; "
+                     "bit_to : 0; downto : true; }\n")
+    check = "".join(
+        f"timing () {{ related_pin : \"CLK\"; timing_type : {kind}_rising; "
+        f"rise_constraint (scalar) {{ values (\"{value}\"); }} fall_constraint (scalar) {{ values (\"{value}\"); }} }} "
+        for kind, value in (("setup", timing.setup), ("hold", 0)))
+    read = (f"timing () {{ related_pin : \"CLK\"; timing_type : rising_edge; timing_sense : non_unate; "
+            f"cell_rise (scalar) {{ values (\"{timing.clk_to_q}\"); }} rise_transition (scalar) {{ values (\"20\"); }} "
+            f"cell_fall (scalar) {{ values (\"{timing.clk_to_q}\"); }} fall_transition (scalar) {{ values (\"20\"); }} }} ")
+    for depth, width in sizes:
+        bits = depth.bit_length() - 1
+        parts.append(f" cell ({sram_name(depth, width)}) {{ area : 0; dont_use : true; dont_touch : true; is_macro_cell : true;\n"
+                     "  pin (CLK) { direction : input; clock : true; capacitance : 5; }\n")
+        for pin in ("R_EN", "W_EN"):
+            parts.append(f"  pin ({pin}) {{ direction : input; capacitance : 1; {check} }}\n")
+        for bus, w in (("R_ADDR", bits), ("W_ADDR", bits), ("W_DATA", width)):
+            parts.append(f"  bus ({bus}) {{ bus_type : bus{w}; direction : input; capacitance : 1; {check} }}\n")
+        parts.append(f"  bus (R_DATA) {{ bus_type : bus{width}; direction : output; {read} }}\n }}\n")
+    return "".join([*parts, "}\n"])

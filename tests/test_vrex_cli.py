@@ -1,0 +1,109 @@
+"""The `vrex` command: results, one-line errors, exit codes, and what importing costs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vrex.cli import main
+from vrex.trace.format import TraceMetadata, write_trace
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    path = tmp_path / "some.parquet"
+    with write_trace(path, TraceMetadata("made up for a test")) as writer:
+        writer.append(0, 0, 0, 0, np.array([7, 8, 7], np.uint64), np.array([0, 2, 5000], np.uint64))
+    return path
+
+
+def test_info_for_people_and_machines(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "info", str(trace)]) == 0
+    assert "made up for a test" in capsys.readouterr().out
+    assert main(["trace", "info", str(trace), "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["summary"]["accesses"] == 3
+    assert record["summary"]["lines"] == 2
+    assert record["version"] == [1, 0]
+
+
+def test_export_and_import_there_and_back(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    packed, back = str(tmp_path / "out.zst"), str(tmp_path / "back.parquet")
+    assert main(["trace", "export", str(trace), "-o", packed]) == 0
+    assert main(["trace", "import", packed, "-o", back, "--json"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"{packed}: 3 records, time in us\n")
+    assert json.loads(out.split("\n", 1)[1])["accesses"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bogus"], "No such command 'bogus'; see 'vrex --help'"),
+        (["trace", "info"], "Missing argument 'FILE'; see 'vrex trace info --help'"),
+        (["trace", "make", "--nonsense"], "No such option: --nonsense; see 'vrex trace make --help'"),
+        (["trace", "make", "-o", "x", "--layers", "12"], "'12' must name 0 to 11"),
+        (["trace", "make", "-o", "x", "--heads", "1-x"], "'1-x' is not a number or a range"),
+        (["trace", "make", "-o", "x", "--layers", "5-3"], "'5-3' must name 0 to 11"),
+        (["trace", "make", "-o", "x", "--share", "2"], "for '--share'"),
+        (["trace", "export", "a", "-o", "x", "--time-unit", "d"], "'d' is not one of us, ms, s"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_code_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("vrex: ")
+    assert message in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["info", "none.parquet"], "none.parquet: no such file"),
+        (["info", "text"], "text: not a Parquet file, or cut short"),
+        (["import", "text", "-o", "out"], "text: cut short, or not oracleGeneral"),
+        (["export", "text", "-o", "out"], "text: not a Parquet file"),
+    ],
+)
+def test_failures_are_one_line_and_code_1(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text").write_text("hello")
+    assert main(["trace", *arguments]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"vrex: {message}")
+    assert error.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["text"]
+
+
+def test_help_shows_examples_and_code_0(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("make", "info", "import", "export"):
+        assert main(["trace", command, "--help"]) == 0
+        assert f"vrex trace {command} " in capsys.readouterr().out.split("Examples:")[1]
+
+
+def test_no_arguments_show_help_and_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    shown = capsys.readouterr()
+    assert "Usage" in shown.out + shown.err
+
+
+def test_importing_vrex_loads_nothing_heavy() -> None:
+    heavy = {"numpy", "pyarrow", "av", "onnx", "onnxruntime", "rich", "typer", "amaranth"}
+    for module, allowed in (("vrex", set()), ("vrex.cli", {"typer", "rich"})):
+        code = f"import sys, {module}; print(*sys.modules)"
+        loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+        assert not heavy & set(loaded) - allowed
