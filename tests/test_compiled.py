@@ -117,13 +117,18 @@ class TestPins:
         core.run(core.operations(10))
         assert core.read(offset(SMALL, "STATUS"), 1) & 0b1001 == 0
         assert not core.request(some_addresses(5))["tag_tracked"].any()
-        # The rows of a run have their own; afterwards the pin is as before.
+
+    @pytest.mark.parametrize("held", [False, True])
+    def test_the_rows_of_a_run_have_their_own_power(self, held):
+        core = CompiledCore(SMALL)
+        core.power_good = held
         rows = core.operations(10)
-        rows["power_good"] = 1
+        assert (rows["power_good"] == held).all()
+        rows["power_good"] = not held
         core.run(rows)
-        assert not core.power_good
-        core.idle(20)
-        assert core.read(offset(SMALL, "STATUS"), 1) & 0b1001 == 0
+        assert core.power_good == held
+        core.idle(1)
+        assert bool(core.read(offset(SMALL, "STATUS"), 1) & 0b1000) == held
 
     def test_irq(self):
         core = enabled(SMALL)
@@ -158,6 +163,24 @@ class TestInstances:
     def test_same_seed_same_outputs(self, params):
         first, second = (self.play(CompiledCore(params, seed=5), 1) for _ in range(2))
         np.testing.assert_array_equal(first, second)
+
+    def test_power_up_values_follow_the_seed(self, monkeypatch):
+        """Made visible by a core that ignores its reset."""
+        text = build.verilog(SMALL).replace("if (rst)", "if (1'b0)")
+        monkeypatch.setattr(build, "verilog", lambda _: text)
+        rows = CompiledCore(SMALL).operations(100)
+        rows["req_valid"] = rows["query_valid"] = rows["evict_valid"] = 1
+
+        def seen(seed):
+            core = CompiledCore(SMALL, seed=seed)
+            try:
+                return core.run(rows).tobytes()
+            except LatencyError as error:
+                return str(error)
+
+        outputs = [seen(seed) for seed in (1, 2, 3, 4, 1)]
+        assert outputs[0] == outputs[4]
+        assert len(set(outputs)) > 1
 
     def test_side_by_side_is_alone(self):
         """Two cores of one build and one of another, clocked in turns, and in threads, do not see each other."""

@@ -505,17 +505,15 @@ def test_retry_is_allowed_when_the_first_line_has_just_gone_cold() -> None:
     assert [retry(core) for _ in range(5)] == [True] * 4 + [False]
 
 
-def test_spilling_the_tail_again_and_again_does_not_excuse_more_than_four_retries() -> None:
-    """A spill is no touch: only the fetch that follows it excuses a RETRY, and that four clocks in a row."""
+def test_a_spill_of_the_tail_excuses_retries_like_a_touch_of_it() -> None:
     core = Core(log2_entries=6, window=2, tick_shift=0, t1_age=40, t2_age=40, t3_age=40)
-    newcomers = []
-    for home in range(0, 16, 2):
-        first, second, newcomer = lines_of_home(home, 3, log2_entries=6)
-        core.touch(first)
-        core.touch(second)
-        newcomers.append(newcomer)
+    firsts, seconds, newcomers = zip(*(lines_of_home(home, 3, log2_entries=6) for home in range(0, 16, 2)), strict=True)
+    for line in (*firsts, *seconds):
+        core.touch(line)
     core.idle(99)
-    assert [retry(core, request=line) for line in newcomers] == [True] * 4 + [False] * 4
+    assert [retry(core, request=line) for line in newcomers] == [True] * 8
+    latency = core.model.params.latency
+    assert [retry(core) for _ in range(latency + 5)] == [True] * (latency + 4) + [False]
 
 
 # Not active

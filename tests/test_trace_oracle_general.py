@@ -121,6 +121,15 @@ def test_bad_files_are_one_line_and_leave_nothing(tmp_path: Path, name: str, con
     assert list(tmp_path.iterdir()) == [source]
 
 
+def test_zstd_of_several_frames_is_read_to_its_end(tmp_path: Path) -> None:
+    records = struct.pack("<IQIq", 3, 5, 256, -1) * 200_001
+    source = tmp_path / "in.zst"
+    with open(source, "wb") as file:
+        for part in (records[:1_000_001], records[1_000_001:]):  # the border lies inside a record
+            file.write(pa.Codec("zstd").compress(part, asbytes=True))
+    assert import_oracle_general(source, tmp_path / "out.parquet").accesses == 200_001
+
+
 def test_cut_zstd_is_noticed(tmp_path: Path) -> None:
     trace = write(tmp_path / "in.parquet", list(range(3000)), list(range(0, 30000, 10)))
     source = tmp_path / "out.zst"

@@ -309,7 +309,8 @@ class KvAsuGolden:
         if spilled is not None:
             counts[_SPILLS] += 1
             spill = (True, spilled.line)
-            self._take_from_cold(spilled)
+            if self._take_from_cold(spilled):
+                self._tail_touched = self._now
         entry = self._slots[slot] = self._warm[line] = Entry(line, slot, 1, self._tick)
         return _tag((line, True, False, 0, self._tlevel(entry), 1, slot, stamp, *spill))
 
@@ -383,9 +384,9 @@ class KvAsuGolden:
     def retry_allowed(self) -> bool:
         """Whether the contract lets the evict of the clock just taken, a RETRY, be one.
 
-        It does when the line then at the tail was touched in that clock or the L + 4 before, or while the next tail is
-        being fetched: there is one, the tail changed at most 4 clocks ago, and this is at most the fourth such RETRY
-        in a row.
+        It does when a request took the line then at the tail, as its own or by spilling it, in that clock or the L + 4
+        before; or while the next tail is being fetched: there is one, the tail changed at most 4 clocks ago, and this
+        is at most the fourth such RETRY in a row.
         """
         return self._tail_touched_lately() or (
             bool(self._cold) and self._now - self._tail_changed <= FETCH_CLOCKS and self._fetches <= FETCH_CLOCKS

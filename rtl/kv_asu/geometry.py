@@ -11,7 +11,8 @@ from kv_asu.params import LINE_BITS, Params
 
 class Geometry(wiring.Component):
     """Members: ``log2_active``, ``line_shift`` in; ``row_mask`` (rows in use, less one) and ``granule_mask`` (the bits
-    of a line number that count) a clock later. Neither register changes while the core is enabled.
+    of a line number that count) a clock later. Neither register changes while the core is enabled. Both masks
+    come out of reset as the registers do: the whole table, a line.
     """
 
     def __init__(self, params: Params) -> None:
@@ -20,8 +21,8 @@ class Geometry(wiring.Component):
             {
                 "log2_active": In(5),
                 "line_shift": In(5),
-                "row_mask": Out(params.log2_entries - params.log2_window),
-                "granule_mask": Out(params.line_width),
+                "row_mask": Out(params.log2_entries - params.log2_window, init=params.rows - 1),
+                "granule_mask": Out(params.line_width, init=(1 << params.line_width) - 1),
             }
         )
 

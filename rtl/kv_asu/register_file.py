@@ -133,11 +133,12 @@ class RegisterFile(wiring.Component):
         for register in self.registers.values():
             written = Signal(name=f"{register.name}_written".lower())
             accepted = Signal(name=f"{register.name}_accepted".lower())
-            conditions = Cat(self._conditions(register, actions))
             m.d.comb += written.eq(write & (self.cfg_ext_register_number == self._register_number(register)))
-            m.d.comb += accepted.eq(written & conditions.all())
-            if len(conditions):
+            if conditions := list(self._conditions(register, actions)):
+                m.d.comb += accepted.eq(written & Cat(conditions).all())
                 refusals.append(written & ~accepted)
+            else:
+                m.d.comb += accepted.eq(written)
             for field in register.fields:
                 if action := actions.get(f"{register.name}.{field.name}"):
                     bits = slice(field.low, field.low + field.width)

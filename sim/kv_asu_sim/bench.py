@@ -11,8 +11,8 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, RisingEdge
 from cocotb.utils import get_sim_time
-from kv_asu.params import Params
 
+from kv_asu.params import Params
 from kv_asu_sim.drivers import TWO_STATE, RowDriver
 from kv_asu_sim.monitors import InputMonitor, LatencyMeter, OutputMonitor
 from kv_asu_sim.scoreboard import Scoreboard

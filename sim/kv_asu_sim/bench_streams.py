@@ -11,8 +11,8 @@ import random
 from typing import Any
 
 import cocotb
-from kv_asu.params import Params
 
+from kv_asu.params import Params
 from kv_asu_sim.bench import Bench
 from kv_asu_sim.streams import NEEDS_CLOCKS, play
 

@@ -16,6 +16,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -36,6 +37,8 @@ from kv_asu_sim.answers import ANSWER, TAG, VICTIM
 from kv_asu_sim.pins import INPUTS, OUTPUTS
 
 _HARNESS = Path(__file__).with_name("harness.cpp")
+
+_POWER_UP_VALUE = re.compile(r"^( *(?:output )?reg [^=;]*?) = \d+'[hd][0-9a-f]+(?=[;,]?$)", re.MULTILINE)
 
 #: Seconds a build may take before it says what it is doing.
 _PATIENCE = 2.0
@@ -61,7 +64,7 @@ def library(params: Params) -> Path:
     BuildError
         Verilator or the C++ compiler is missing or fails, or the cache cannot be written.
     """
-    text = verilog(params)
+    text = _for_simulation(verilog(params))
     compiler, verilator = _Compiler.find(), _Verilator.find()
     header = _pins_header(params)
     key = (text, header, _HARNESS.read_text(), compiler.identity, verilator.identity, *_VERILATOR_FLAGS)
@@ -70,8 +73,7 @@ def library(params: Params) -> Path:
         with ThreadPoolExecutor(1) as pool:
             runtime = pool.submit(_runtime, compiler, verilator)
             (folder / "pins.h").write_text(header)
-            # Every evaluation may then be a rising edge: there is no falling one to evaluate for nothing.
-            (folder / "kv_asu.sv").write_text(text.replace("@(posedge clk)", "@(edge clk)"))
+            (folder / "kv_asu.sv").write_text(text)
             verilator.run([*_VERILATOR_FLAGS, "-DKV_ASU_RANDOM_MEMORIES", "--top-module", "kv_asu", "-Mdir", ".",
                            "kv_asu.sv"], folder)  # fmt: skip
             sources = [*sorted(path.name for path in folder.glob("Vkv_asu*.cpp")), str(_HARNESS)]
@@ -97,6 +99,15 @@ def verilog(params: Params) -> str:
         target.write_text(emit(params))
 
     return _cached("kv_asu", ".sv", key, make, "generating the Verilog").read_text()
+
+
+def _for_simulation(text: str) -> str:
+    """The Verilog with both edges of ``clk`` rising ones, and without the registers' power-up values.
+
+    No falling edge is then evaluated for nothing. A chip's registers hold anything until they are reset, as its
+    memories do; here they are random and follow the instance's seed.
+    """
+    return _POWER_UP_VALUE.sub(r"\1", text.replace("@(posedge clk)", "@(edge clk)"))
 
 
 def _runtime(compiler: _Compiler, verilator: _Verilator) -> Path:

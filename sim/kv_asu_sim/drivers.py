@@ -1,7 +1,7 @@
 """cocotb drivers of the core's input pins.
 
-A driver touches only its own pins, right after a rising edge. While a port's valid pin is 0 its payload is junk: X where
-the simulator knows X, random bits elsewhere.
+A driver touches only its own pins, right after a rising edge. While a port's valid pin is 0 its payload is junk: X
+where the simulator knows X, random bits elsewhere.
 """
 
 from __future__ import annotations

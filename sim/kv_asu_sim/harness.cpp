@@ -53,6 +53,7 @@ struct Core {
     Vkv_asu top;
     InFlight requests, queries, evicts;
     uint64_t clock = 0;
+    bool watched = false;  // from the first reset on; before it the outputs are whatever the registers hold
     // The first clock in which a port answered without being asked, or was silent when due; ~0: never.
     uint64_t fault = ~uint64_t(0);
 
@@ -70,8 +71,9 @@ struct Core {
     void edge() {
         const bool on_time = top.tag_valid == requests.due() && top.answer_valid == queries.due() &&
                              top.victim_valid == evicts.due();
-        if (!on_time && fault > clock) fault = clock;
+        if (watched && !on_time && fault > clock) fault = clock;
         if (top.rst) {
+            watched = true;
             requests.forget(), queries.forget(), evicts.forget();
         } else {
             requests.shift(top.req_valid), queries.shift(top.query_valid), evicts.shift(top.evict_valid);

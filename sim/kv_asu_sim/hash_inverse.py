@@ -7,6 +7,7 @@ home slot is computed, not searched.
 from __future__ import annotations
 
 import numpy as np
+
 from kv_asu.params import LINE_BITS, Params
 
 _INVERSE_1 = np.uint32(pow(0x85EBCA6B, -1, 1 << 32))

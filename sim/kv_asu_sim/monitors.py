@@ -1,7 +1,7 @@
 """cocotb monitors: they watch pins and never drive one.
 
-Pins are read at the falling edge, in the middle of the clock period that the next rising edge samples: by then both what
-a driver put on them and what the core answers stand still, in every simulator.
+Pins are read at the falling edge, in the middle of the clock period that the next rising edge samples: by then both
+what a driver put on them and what the core answers stand still, in every simulator.
 """
 
 from __future__ import annotations

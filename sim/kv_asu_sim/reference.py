@@ -1,9 +1,9 @@
-"""What the core should do: the behavioural model, clocked L clocks behind the pins, and the few things a contract leaves open.
+"""What the core should do: the behavioural model L clocks behind the pins, and what the contract leaves open around it.
 
 The contract fixes every answer but four, and for these a reference says what may be, not what is: a RETRY (the core's
 choice within a rule), how far the count of cold lines lags, the clock in which a status becomes readable, and how often
-the EVICT register had to retry inside. The last one is hidden from the pins, so the reference carries one world for each
-possibility until an answer tells them apart.
+the EVICT register had to retry inside. The last one is hidden from the pins, so the reference carries one world for
+each possibility until an answer tells them apart.
 """
 
 from __future__ import annotations
@@ -32,13 +32,16 @@ class World(ConfigSpaceModel):
         super().__init__(params)
         self._offsets = {(params.config_base + register.offset) >> 2: name for name, register in REGISTERS.items()}
         self._clock_number = 0
-        self._last_below = self._last_above = self._last_clear = 0  # clocks: COLD against its watermark, IRQ_STATUS written
+        # the last clocks in which COLD was below its watermark, IRQ_STATUS was written, COLD was at its watermark
+        self._last_below = self._last_clear = 0
+        self._last_above = -1 << 64
         self._last_operation = 0
-        self._snapshot_lag = self._cleared_lag = 0  # demotions that a snapshot may lack, or a clear may have let through
+        # demotions that the snapshot may lack, and those that may have been counted after a clear instead of before
+        self._snapshot_lag = self._cleared_lag = 0
         self._earlier: int | None = None
         self._held: dict[str, int] | None = None  # live settings on their way through a build with a late decision
 
-    # ---- one clock -----------------------------------------------------------------------------------------------------
+    # ---- one clock ----
     def evict_register_comes(self, evict: bool) -> bool:
         """Whether the EVICT register gets its turn in the coming clock."""
         clocks = self._evict_turn._clocks
@@ -96,7 +99,7 @@ class World(ConfigSpaceModel):
         lines = tuple((entry.line, entry.slot, entry.count, entry.touched) for entry in self.golden.lines())
         return lines, self._victim, tuple(self.golden.counters.values())
 
-    # ---- what may be seen ----------------------------------------------------------------------------------------------
+    # ---- what may be seen ----
     @property
     def _lag(self) -> int:
         return (1 << self.golden.settings.tick_shift) + READ_CLOCKS
@@ -151,10 +154,10 @@ class World(ConfigSpaceModel):
         latched = self._values["IRQ_STATUS.COLD_HIGH"]
         if not self._values["COLD_WATERMARK.LINES"]:
             return (latched,)
-        late = self._clock_number - self._lag
-        if latched and self._last_below < late and self._last_clear < self._last_below:
+        if latched and self._last_clear < self._last_below < self._clock_number - self._lag:
             return (1,)
-        return (0, 1) if latched or self._last_above >= late else (0,)
+        # COLD lags: the core may see a rise after the clear that the model saw before it
+        return (0, 1) if latched or self._last_above >= self._last_clear - self._lag else (0,)
 
     def may_irq(self) -> tuple[int, ...]:
         """The levels that ``irq`` may have."""

@@ -1,7 +1,7 @@
 """Builds the core's Verilog for a simulator and runs the cocotb bench on it: ``python -m kv_asu_sim.runner``.
 
-Builds are kept under ``build/sim`` and made again only when the Verilog or the way of building changes. Seeds are random
-unless ``KV_ASU_SEED`` is set; the one used is always printed.
+Builds are kept under ``build/sim`` and made again only when the Verilog or the way of building changes. Seeds are
+random unless ``KV_ASU_SEED`` is set; the one used is always printed.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import random
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cocotb_tools.check_results import get_results
-from cocotb_tools.runner import VerilatorControlFile, get_runner
+from cocotb_tools.runner import Runner, VerilatorControlFile, get_runner
+
 from kv_asu.params import Params
 from kv_asu.verilog import RANDOM_MACRO, TOP
-
 from kv_asu_sim.build import BuildError, verilog
 from kv_asu_sim.builds import add_build_options, params_from
 from kv_asu_sim.pins import INPUTS, OUTPUTS
@@ -107,22 +107,21 @@ def run(
     results = folder / "results.xml"
     results.unlink(missing_ok=True)
     random_start = {"verilator": [f"+verilator+seed+{seed % 2**31 or 1}", "+verilator+rand+reset+2"], "icarus": []}
-    with _environment(simulator, KV_ASU_BENCH=json.dumps(asked), PYTEST_CURRENT_TEST=None):
-        try:
-            runner.test(
-                hdl_toplevel=TOP,
-                test_module="kv_asu_sim.bench_streams",
-                build_dir=folder,
-                test_dir=folder,
-                results_xml=str(results.resolve()),
-                seed=seed % 2**32,
-                waves=waves,
-                timescale=_TIMESCALE,
-                plusargs=random_start[simulator],
-                log_file=log,
-            )
-        except SystemExit:
-            pass  # the results tell more
+    environment = _environment(simulator, KV_ASU_BENCH=json.dumps(asked), PYTEST_CURRENT_TEST=None)
+    with environment, suppress(SystemExit):  # the results tell more
+        runner.test(
+            hdl_toplevel=TOP,
+            hdl_toplevel_lang="verilog",
+            test_module="kv_asu_sim.bench_streams",
+            build_dir=folder,
+            test_dir=folder,
+            results_xml=str(results),
+            seed=seed % 2**32,
+            waves=waves,
+            timescale=_TIMESCALE,
+            plusargs=random_start[simulator],
+            log_file=log,
+        )
     try:
         tests, failed = get_results(results)
     except RuntimeError as error:
@@ -135,7 +134,7 @@ def run(
     return folder
 
 
-def _build(params: Params, simulator: str, waves: bool):  # noqa: ANN202 (cocotb's runner classes are not public)
+def _build(params: Params, simulator: str, waves: bool) -> tuple[Runner, Path]:
     text = verilog(params)
     options = _OPTIONS[simulator]
     key = hashlib.sha256(repr((text, simulator, waves, options, _TIMESCALE)).encode()).hexdigest()[:16]

@@ -1,8 +1,9 @@
 """Streams that break such cores: what the pins carry, clock by clock, from a name, a build and a seed.
 
-A stream is an endless generator of blocks of rows (:data:`kv_asu_sim.pins.INPUTS`), all ports at once, register accesses
-included. Nothing in it depends on the core's answers, so the same rows play through cocotb and through the compiled RTL.
-:func:`play` cuts a stream to a length and closes it with the read-out of every register that must have settled.
+A stream is an endless generator of blocks of rows (:data:`kv_asu_sim.pins.INPUTS`), all ports at once, register
+accesses included. Nothing in it depends on the core's answers, so the same rows play through cocotb and through the
+compiled RTL. :func:`play` cuts a stream to a length and closes it with the read-out of every register that must have
+settled.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+
 from kv_asu.params import LINE_BITS, Params
 from kv_asu.register_map import REGISTERS
-
 from kv_asu_sim.hash_inverse import lines_with_home
 from kv_asu_sim.pins import INPUTS
 
@@ -52,7 +53,7 @@ class Plan:
         """Active entries."""
         return 1 << self.log2_active
 
-    # ---- rows -------------------------------------------------------------------------------------------------------
+    # ---- rows ----
     def idle(self, clocks: int) -> Rows:
         """Clocks in which no port does anything."""
         rows = np.zeros(max(clocks, 0), INPUTS)
@@ -75,10 +76,11 @@ class Plan:
         return rows
 
     def read(self, *names: str) -> Rows:
-        """Clocks that read registers, one every second clock."""
-        rows = self.idle(2 * len(names))
+        """Clocks that read registers, one every second clock, some held until they are answered."""
+        rows = self.idle(2 * len(names) + 1)
         for index, name in enumerate(names):
-            put_read(rows, 2 * index, self.params, name)
+            for clock in range(2 * index, 2 * index + 1 + int(self.rng.integers(2))):
+                put_read(rows, clock, self.params, name)
         return rows
 
     def flush_clocks(self) -> int:
@@ -139,7 +141,7 @@ class Plan:
         """Idle until every line is cold."""
         return self.idle(((self.t1_age + 1) << self.tick_shift) + 2)
 
-    # ---- lines and addresses ------------------------------------------------------------------------------------------
+    # ---- lines and addresses ----
     def lines(self, count: int) -> np.ndarray:
         """Distinct random line numbers in the present granule."""
         granule = self.line_shift - LINE_BITS
@@ -164,7 +166,7 @@ class Plan:
         below = self.rng.integers(0, 1 << self.line_shift, lines.size, dtype=np.uint64)
         return (lines.astype(np.uint64) << np.uint64(LINE_BITS)) | below
 
-    # ---- traffic ------------------------------------------------------------------------------------------------------
+    # ---- traffic ----
     def traffic(
         self,
         lines: np.ndarray,
@@ -280,7 +282,7 @@ def play(name: str, params: Params, seed: int, clocks: int, *, settle: bool = Tr
 
 def _read_out(plan: Plan) -> Rows:
     """Quiet until nothing moves, then read everything that must agree exactly."""
-    lag = (1 << plan.tick_shift) + plan.active + 32
+    lag = (1 << plan.tick_shift) + 32
     blocks = [plan.idle(lag + plan.flush_clocks()), plan.write("CTRL", plan.control | SNAPSHOT), plan.idle(8)]
     for counter in range(15):
         blocks += [plan.write("COUNTER_SELECT", counter), plan.idle(2), plan.read("COUNTER_LO", "COUNTER_HI")]
@@ -289,7 +291,7 @@ def _read_out(plan: Plan) -> Rows:
     return np.concatenate(blocks)
 
 
-# ---- one line, two lines, one bucket -----------------------------------------------------------------------------------
+# ---- one line, two lines, one bucket ----
 @_stream
 def one_line(plan: Plan) -> Iterator[Rows]:
     """One line touched in every clock for ever, asked for in every clock, evictions beside it."""
@@ -335,7 +337,7 @@ def window_wrap(plan: Plan) -> Iterator[Rows]:
             yield plan.idle(int(plan.rng.integers(100)))
 
 
-# ---- scans ---------------------------------------------------------------------------------------------------------------
+# ---- scans ----
 def _scan(length: int) -> Stream:
     def scan(plan: Plan) -> Iterator[Rows]:
         while True:
@@ -356,7 +358,7 @@ for _length in (400, 600, 1500, 2048, 5000):
 
 @_stream
 def scan_table(plan: Plan) -> Iterator[Rows]:
-    """Cyclic scans of about the table's own size and of about T1's reach, where lines expire just as they are touched."""
+    """Cyclic scans about as long as the table or as T1's reach, where lines expire just as they are touched."""
     while True:
         t1 = int(plan.rng.integers(1, min(plan.params.t1_limit, plan.params.entries) + 1))
         yield plan.start(t1=t1, tick_shift=0)
@@ -367,7 +369,7 @@ def scan_table(plan: Plan) -> Iterator[Rows]:
                 yield plan.traffic(np.tile(loop, repeats), evict=evict)
 
 
-# ---- the list --------------------------------------------------------------------------------------------------------------
+# ---- the list ----
 @_stream
 def list_ends(plan: Plan) -> Iterator[Rows]:
     """Touches of the cold list's head, middle, tail and only element, with evictions in between."""
@@ -457,7 +459,7 @@ def mass_expiry(plan: Plan) -> Iterator[Rows]:
         yield rows
 
 
-# ---- queries and levels ------------------------------------------------------------------------------------------------------
+# ---- queries and levels ----
 @_stream
 def query_just_touched(plan: Plan) -> Iterator[Rows]:
     """A query in every clock for the line touched in the clock before, and for the one being touched."""
@@ -523,7 +525,7 @@ def thresholds_live(plan: Plan) -> Iterator[Rows]:
             yield plan.write("IRQ_STATUS", 7)
 
 
-# ---- time --------------------------------------------------------------------------------------------------------------------
+# ---- time ----
 @_stream
 def stamp_wrap(plan: Plan) -> Iterator[Rows]:
     """Lines left alone for about one, two or three turns of the stamp, then touched, asked for and evicted."""
@@ -552,7 +554,7 @@ def t1_limit(plan: Plan) -> Iterator[Rows]:
         yield plan.mixed(fill, 300)
 
 
-# ---- room --------------------------------------------------------------------------------------------------------------------
+# ---- room ----
 @_stream
 def table_full(plan: Plan) -> Iterator[Rows]:
     """More live lines than slots: untracked requests, then, as they go cold, spills."""
@@ -585,7 +587,7 @@ def geometry(plan: Plan) -> Iterator[Rows]:
             yield plan.mixed(pool, 300)
 
 
-# ---- registers and life cycle --------------------------------------------------------------------------------------------------
+# ---- registers and life cycle ----
 @_stream
 def register_ports(plan: Plan) -> Iterator[Rows]:
     """Register QUERY and EVICT while the hardware ports leave them a clock now and then."""
@@ -599,10 +601,9 @@ def register_ports(plan: Plan) -> Iterator[Rows]:
             script = [("QUERY_LO", address & 0xFFFFFFFF), ("QUERY_HI", address >> 32), ("QUERY", 1), ("EVICT", 1)]
             for clock, (name, value) in enumerate(script, start=int(rng.integers(30))):
                 put_write(rows, clock, plan.params, name, value)
-            for clock, name in zip(
-                range(45, 150, 6), ["QUERY", "EVICT", "VICTIM_LO", "VICTIM_HI", "TRACKED", "IRQ_STATUS"] * 3, strict=False
-            ):
-                put_read(rows, clock, plan.params, name)
+            read = ("QUERY", "EVICT", "VICTIM_LO", "VICTIM_HI", "TRACKED", "IRQ_STATUS")
+            for index, clock in enumerate(range(45, 150, 6)):
+                put_read(rows, clock, plan.params, read[index % len(read)])
             yield rows
             yield plan.idle(12)
             yield plan.read("QUERY", "EVICT", "VICTIM_LO", "VICTIM_HI")
@@ -655,7 +656,7 @@ def before_enable(plan: Plan) -> Iterator[Rows]:
         yield plan.mixed(pool, plan.flush_clocks() + 60)
 
 
-# ---- everything at once ----------------------------------------------------------------------------------------------------------
+# ---- everything at once ----
 @_stream
 def random_mix(plan: Plan) -> Iterator[Rows]:
     """Random settings, hot and cold lines, every port at every density."""

@@ -11,7 +11,6 @@ distinct line when exporting: the next access is found by reading the trace from
 from __future__ import annotations
 
 import contextlib
-import io
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -194,7 +193,7 @@ def _records(source: Path) -> Iterator[npt.NDArray[np.void]]:
     size = _RECORDS_AT_ONCE * RECORD.itemsize
     try:
         with _open(source) as stream:
-            while block := _read_fully(stream, size):
+            while block := stream.read(size):
                 if len(block) % RECORD.itemsize:
                     raise TraceError(
                         f"{source}: cut short, or not oracleGeneral: "
@@ -216,11 +215,3 @@ def _open(source: Path) -> Iterator[IO[bytes]]:
                 yield unpacked
         else:
             yield file
-
-
-def _read_fully(stream: IO[bytes], size: int) -> bytes:
-    """Read up to `size` bytes, fewer only at the end: a decompressor's read may return less at any time."""
-    block = io.BytesIO()
-    while block.tell() < size and (piece := stream.read(size - block.tell())):
-        block.write(piece)
-    return block.getvalue()

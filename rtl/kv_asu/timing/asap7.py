@@ -19,9 +19,10 @@ from .tools import TimingError
 #: A memory with fewer bits than this, or with an unclocked read port, becomes registers instead of a macro.
 _SRAM_MIN_BITS = 128
 
-#: Mapping for delay: structural choices, a delay-optimal cover, then fan-out trees and drive strengths.
-ABC_SCRIPT = """strash; &get -n; &fraig -x; &put; scorr; dc2; dch -f
-map -B 0.9 -D 1; topo; buffer -c -N 12; topo; stime -p; upsize; dnsize; stime -p
+#: Mapping for delay: cut-wise rebalancing of the AIG twice (`if -g`), structural choices, a delay-optimal cover.
+#: No fan-out trees and strengths here: `sizing` does them against the real constraints.
+ABC_SCRIPT = """strash; &get -n; &fraig -x; &put; scorr; dc2
+if -g -K 6; strash; if -g -K 6; strash; dch -f; map -B 0.9 -D 1; topo
 """
 
 _ENDS = {"in": "input", "sram": "SRAM", "reg": "register", "out": "output"}
@@ -97,7 +98,7 @@ def _macro_rules(sizes: set[tuple[int, int]]) -> tuple[str, str]:
     for depth, width in sorted(sizes):
         bits, name = depth.bit_length() - 1, liberty.sram_name(depth, width)
         # A read of the word being written returns the old one; the core forwards by itself where it needs the new.
-        rules.append(f"ram block $__{name}_ {{ abits {bits}; width {width}; cost {depth * width}; init none;\n"
+        rules.append(f"ram block $__{name}_ {{ abits {bits}; width {width}; cost {(depth + 64) * (width + 8)}; init none;\n"
                      f"  port sr \"R\" {{ clock posedge; rden; }}\n"
                      f"  port sw \"W\" {{ clock posedge; wrtrans all old; }}\n}}\n")
         maps.append(f"module \\$__{name}_ (input PORT_R_CLK, PORT_R_RD_EN, input [{bits - 1}:0] PORT_R_ADDR, "

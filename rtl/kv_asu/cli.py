@@ -1,0 +1,255 @@
+"""The `kv-asu` command: the core's Verilog, what a build is, and lint."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kv_asu import PROFILES, Params, __version__
+from kv_asu.errors import ToolError
+from kv_asu.lint import WAIVERS, lint
+
+USAGE = 2
+FAILURE = 1
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
+#: Wrong usage of any kind; typer has no public name for this base.
+_UsageError: type[typer.BadParameter] = typer.BadParameter.__mro__[1]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help="KV-ASU: generate the core's Verilog and look at it.",
+    epilog="Example: `kv-asu verilog --profile fpga -o kv_asu.v`",
+)
+
+
+class CommandFailed(Exception):
+    """The command cannot do what it was asked for; the message is the line that the user gets."""
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number; 0x starts a hexadecimal one") from None
+
+
+def _profile(text: str) -> str:
+    if text not in PROFILES:
+        raise typer.BadParameter(f"{text!r} is not one of {', '.join(PROFILES)}")
+    return text
+
+
+def _option(help_text: str) -> Any:
+    return typer.Option(parser=_number, metavar="N", help=help_text, show_default=False)
+
+
+ProfileOption = Annotated[
+    str, typer.Option(parser=_profile, metavar="|".join(PROFILES), help="What the numbers not given are.")
+]
+Log2EntriesOption = Annotated[int | None, _option("log2 of the table's slots, 3 to 16.")]
+WindowOption = Annotated[int | None, _option("Slots probed in parallel: 2, 4, 8 or 16.")]
+HashStagesOption = Annotated[int | None, _option("Pipeline registers in the hash, 0 to 6.")]
+TableStagesOption = Annotated[int | None, _option("Pipeline registers behind the table memories, 0 to 2.")]
+StampWidthOption = Annotated[int | None, _option("Bits of a time stamp, 8 to 16.")]
+AddrWidthOption = Annotated[int | None, _option("Bits of a request address, 32 to 64.")]
+ConfigBaseOption = Annotated[int | None, _option("Where the capability sits in config space, like 0x7F8.")]
+
+
+def _params(profile: str, **given: int | None) -> Params:
+    try:
+        return PROFILES[profile](**{name: value for name, value in given.items() if value is not None})
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _examples(*commands: str) -> str:
+    """Help's last lines."""
+    return "Examples:\n\n" + "\n".join(f"- `{command}`" for command in commands)
+
+
+@app.command(
+    epilog=_examples(
+        "kv-asu verilog --profile asic -o kv_asu.v",
+        "kv-asu verilog --profile fpga --log2-entries 12 --config-base 0x480 -o build/kv_asu.v",
+    )
+)
+def verilog(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", dir_okay=False, help="The Verilog file; metadata goes beside it as .json.")
+    ],
+    profile: ProfileOption = "asic",
+    log2_entries: Log2EntriesOption = None,
+    window: WindowOption = None,
+    hash_stages: HashStagesOption = None,
+    table_stages: TableStagesOption = None,
+    stamp_width: StampWidthOption = None,
+    addr_width: AddrWidthOption = None,
+    config_base: ConfigBaseOption = None,
+) -> None:
+    """Write the core as one SystemVerilog file, and what it is as JSON beside it."""
+    params = _params(
+        profile, log2_entries=log2_entries, window=window, hash_stages=hash_stages, table_stages=table_stages,
+        stamp_width=stamp_width, addr_width=addr_width, config_base=config_base,
+    )  # fmt: skip
+    beside = output.with_suffix(".json")
+    if beside == output:
+        raise typer.BadParameter(f"{output} is where the metadata goes; name the Verilog kv_asu.v, say",
+                                 param_hint="'--output'")  # fmt: skip
+    _check_writable(output, beside)
+    from kv_asu.metadata import metadata
+    from kv_asu.verilog import emit
+
+    text = emit(params)
+    record = json.dumps(metadata(params, profile), indent=2) + "\n"
+    _write_all({output: text, beside: record})
+    print(f"{output}: KV-ASU {__version__}, {profile}, latency {params.latency}; metadata in {beside}")
+
+
+def _check_writable(*paths: Path) -> None:
+    """Say what is wrong before the work, not after it."""
+    for path in paths:
+        folder = path.parent
+        if not folder.is_dir():
+            raise CommandFailed(f"cannot write {path}: there is no folder {folder}; make it first")
+        if path.is_dir():
+            raise CommandFailed(f"cannot write {path}: it is a folder; choose another name with -o")
+        if not os.access(folder, os.W_OK):
+            raise CommandFailed(f"cannot write {path}: {folder} may not be written; choose another with -o")
+
+
+def _write_all(files: dict[Path, str]) -> None:
+    """Write all of the files, or none."""
+    temporary = {path: path.with_name(f".{path.name}.{os.getpid()}.new") for path in files}
+    try:
+        for path, text in files.items():
+            temporary[path].write_text(text, encoding="utf-8")
+        for path in files:
+            os.replace(temporary[path], path)
+    except OSError as error:
+        names = " and ".join(map(str, files))
+        raise CommandFailed(f"cannot write {names}: {error.strerror}; choose another place with -o") from None
+    finally:
+        for path in temporary.values():
+            path.unlink(missing_ok=True)
+
+
+@app.command(epilog=_examples("kv-asu info", "kv-asu info --profile fpga --log2-entries 12 --json"))
+def info(
+    profile: ProfileOption = "asic",
+    log2_entries: Log2EntriesOption = None,
+    window: WindowOption = None,
+    hash_stages: HashStagesOption = None,
+    table_stages: TableStagesOption = None,
+    stamp_width: StampWidthOption = None,
+    addr_width: AddrWidthOption = None,
+    config_base: ConfigBaseOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+) -> None:
+    """Show a build's pins, its latency and its memories: what `kv-asu verilog` writes beside the Verilog."""
+    params = _params(
+        profile, log2_entries=log2_entries, window=window, hash_stages=hash_stages, table_stages=table_stages,
+        stamp_width=stamp_width, addr_width=addr_width, config_base=config_base,
+    )  # fmt: skip
+    from kv_asu.metadata import metadata
+
+    record = metadata(params, profile)
+    if as_json:
+        print(json.dumps(record))
+        return
+    given = ", ".join(
+        f"{name}={value:#x}" if name == "config_base" else f"{name}={value}" for name, value in params.asdict().items()
+    )
+    print(f"KV-ASU {__version__}, {profile}: {given}")
+    print(f"latency {params.latency} clocks; T1.age at most {params.t1_limit} ticks; "
+          f"{record['memory_bits']:,} bits in {len(record['memories'])} memories")  # fmt: skip
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(soft_wrap=True)
+    table = Table("pin", "", "width", "meaning", box=None, pad_edge=False)
+    for pin in record["pins"]:
+        table.add_row(pin["name"], pin["direction"], str(pin["width"]), pin["meaning"])
+    console.print(table)
+    table = Table("memory", "words", "bits each", box=None, pad_edge=False)
+    for memory in record["memories"]:
+        table.add_row(memory["name"], str(memory["depth"]), str(memory["width"]))
+    console.print()
+    console.print(table)
+
+
+@app.command("lint", epilog=_examples("kv-asu lint kv_asu.v", "kv-asu lint fpga"))
+def lint_command(
+    target: Annotated[str, typer.Argument(metavar="FILE|PROFILE", help="A Verilog file, or a profile to generate.")],
+) -> None:
+    """Run `verilator --lint-only -Wall` with the published waivers, each of which says its reason."""
+    if target not in PROFILES:
+        path = Path(target)
+        if not path.is_file():
+            raise CommandFailed(f"{target} is neither a file nor one of the profiles {', '.join(PROFILES)}")
+        _report(target, path)
+        return
+    from kv_asu.verilog import emit
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "kv_asu.v")
+        path.write_text(emit(PROFILES[target]()), encoding="utf-8")
+        _report(target, path)
+
+
+def _report(target: str, path: Path) -> None:
+    findings = lint(path)
+    for finding in findings:
+        print(finding.text, file=sys.stderr, end="")
+    if findings:
+        raise CommandFailed(f"{target}: verilator has {len(findings)} complaints that {WAIVERS} does not waive")
+    print(f"{target}: no complaint from verilator -Wall; what is waived and why: {WAIVERS}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; console-script entry point.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Instead of the process's own.
+
+    Returns
+    -------
+    int
+        Exit code: 0, 1 for a failure, 2 for wrong usage.
+    """
+    try:
+        code = app(args=arguments, prog_name="kv-asu", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except _UsageError as error:
+        context = getattr(error, "ctx", None)
+        way_out = f"; see '{context.command_path} --help'" if context else ""
+        text = error.format_message().rstrip(".")
+        if text:  # typer has already shown the help of a command called without arguments
+            print(f"kv-asu: {text}{way_out}", file=sys.stderr)
+        return USAGE
+    except (CommandFailed, ToolError) as error:
+        print(f"kv-asu: {error}", file=sys.stderr)
+        return FAILURE
+    except ModuleNotFoundError as error:
+        print(f"kv-asu: {error.name} is not installed: pip install 'vrex[rtl]'", file=sys.stderr)
+        return FAILURE
+    except BrokenPipeError:  # the reader of our output has seen enough, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILURE
+    except (KeyboardInterrupt, typer.Abort):
+        print("kv-asu: interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

