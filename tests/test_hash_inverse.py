@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from kv_asu.murmur3 import Murmur3
 from kv_asu.params import Params
 from kv_asu_sim.hash_inverse import fmix32_inverse, lines_with_home

@@ -27,7 +27,7 @@ async def inputs(context: Any, device: Lifecycle, **pins: int) -> None:
 
 async def until_active(context: Any, device: Lifecycle, limit: int) -> tuple[int, list[int]]:
     """Clocks until ``active``, and the rows cleared meanwhile."""
-    rows = []
+    rows: list[int] = []
     for clock in range(limit):
         if context.get(device.active):
             assert not context.get(device.clear)

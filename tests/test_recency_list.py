@@ -101,12 +101,13 @@ class Driver:
         return bool(demote), bool(pop)
 
     async def clear(self) -> None:
-        self.context.set(self.device.touch, 0)
+        self.context.set(self.device.touch, 1)  # to no avail
         self.context.set(self.device.demote, 0)
         self.context.set(self.device.pop, 0)
         self.context.set(self.device.clear, 1)
         await self.context.tick().repeat(2)
         self.context.set(self.device.clear, 0)
+        self.context.set(self.device.touch, 0)
         self.model = Model()
         self.quiet = 2
 

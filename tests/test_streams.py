@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from kv_asu.params import Params
 from kv_asu_sim.pins import INPUTS
 from kv_asu_sim.streams import STREAMS, play

@@ -127,6 +127,7 @@ class KvAsu(wiring.Component):
         for lookup in (request, query_lookup):
             m.d.comb += [
                 lookup.settings.eq(settings),
+                lookup.decide_settings.eq(decide_settings),
                 lookup.granule_mask.eq(geometry.granule_mask),
                 lookup.row_mask.eq(geometry.row_mask),
                 lookup.now.eq(lifecycle.now),

@@ -49,7 +49,8 @@ class Lookup(wiring.Component):
     Members
     -------
     address : In(addr_width)
-    settings : In(settings_layout)
+    settings, decide_settings : In(settings_layout)
+        In force when the ways are classified, and when the operation is decided.
     granule_mask : In(line_width)
         Ones where a line number is kept under the present LINE_SHIFT.
     row_mask : In
@@ -74,6 +75,7 @@ class Lookup(wiring.Component):
             {
                 "address": In(params.addr_width),
                 "settings": In(settings_layout(params)),
+                "decide_settings": In(settings_layout(params)),
                 "granule_mask": In(params.line_width),
                 "row_mask": In(row_width),
                 "now": In(params.stamp_width),
@@ -98,15 +100,15 @@ class Lookup(wiring.Component):
 
         stages = self.params.table_stages
         if stages >= 1:
-            ways = self._settle(m, "read", ways, line, place, last, self.now)
+            ways = self._settle(m, "read", ways, line, place, last, self.settings, self.now)
             line, place, ways = self._delay(m, "held", line, place, ways)
         # Classified a clock before it is decided, an operation is judged by the tick it will be decided in.
         now = self.ahead if stages == 2 else self.now
         ways = self._classify(m, ways, line, now)
         if stages == 2:
-            ways = self._settle(m, "classified", ways, line, place, last, now)
+            ways = self._settle(m, "classified", ways, line, place, last, self.settings, now)
             line, place, ways = self._delay(m, "decided", line, place, ways)
-        ways = self._settle(m, "now", ways, line, place, last, self.now)
+        ways = self._settle(m, "now", ways, line, place, last, self.decide_settings, self.now)
 
         m.d.comb += [self.line.eq(line), self.place.eq(place)]
         m.d.comb += [self.ways[bank].eq(way) for bank, way in enumerate(ways)]
@@ -208,6 +210,7 @@ class Lookup(wiring.Component):
         line: Value,
         place: data.View,
         last: tuple[data.View, data.View, data.View],
+        settings: data.View,
         now: Value,
     ) -> list[data.View]:
         """The ways with the last clock's writes laid over them."""
@@ -219,7 +222,7 @@ class Lookup(wiring.Component):
         m.d.comb += [
             age.eq(now - touch.touch.stamp),
             match.eq(touch.touch.line == line),
-            level.eq(t_level(touch.touch.count, age, self.settings)),
+            level.eq(t_level(touch.touch.count, age, settings)),
         ]
         settled = []
         for bank, way in enumerate(ways):

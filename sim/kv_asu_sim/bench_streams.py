@@ -21,7 +21,7 @@ _PARAMS = Params(**_ASKED["params"])
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@cocotb.parametrize(stream=_ASKED["streams"])
+@cocotb.parametrize(stream=[cocotb.Param(name, name) for name in _ASKED["streams"]])
 async def plays(dut: Any, stream: str) -> None:
     """Every answer to a stream is the reference's, L clocks after its operation."""
     random.seed(_ASKED["seed"])

@@ -521,8 +521,8 @@ def _show(console: Console, results: dict[str, Any]) -> None:
     table.add_row("Queries", f"{counters['queries']:,}, of which {counters['query_hits']:,} found their line tracked")
     table.add_row("Counters", f"{len(counters)} read through COUNTER_LO/HI, equal to what the ports have shown")
     timing = results["timing"]
-    table.add_row("Timing", f"paced, {timing['simulated_clock_ns']} ns a simulated clock; requests that would share one "
-                  f"take the next, {timing['latest_request_ms']:.1f} ms late at most")  # fmt: skip
+    table.add_row("Timing", f"paced, {timing['simulated_clock_ns']} ns a simulated clock; requests that would share one"
+                  f" take the next, {timing['latest_request_ms']:.1f} ms late at most")  # fmt: skip
     golden = f", golden model {speed['golden']:,.0f}/s" if speed["golden"] else ""
     table.add_row("Speed", f"RTL alone {speed['rtl']:,.0f} requests/s ({speed['rtl_clocks']:,.0f} clocks/s){golden}; "
                   f"with checking {speed['replay']:,.0f}/s")  # fmt: skip

@@ -28,11 +28,11 @@ def fmix32_inverse(hashed: np.ndarray) -> np.ndarray:
         The inputs they came from.
     """
     h = hashed.astype(np.uint32)
-    h = h ^ (h >> 16)  # a shift of half the width or more undoes itself
-    h = h * _INVERSE_2
-    h = h ^ (h >> 13) ^ (h >> 26)
-    h = h * _INVERSE_1
-    return h ^ (h >> 16)
+    h ^= h >> np.uint32(16)  # a shift of half the width or more undoes itself
+    h *= _INVERSE_2
+    h ^= (h >> np.uint32(13)) ^ (h >> np.uint32(26))
+    h *= _INVERSE_1
+    return h ^ (h >> np.uint32(16))
 
 
 def lines_with_home(

@@ -34,6 +34,9 @@ BUILD = Path(os.environ.get("KV_ASU_BUILD", "build")) / "sim"
 
 _TIMESCALE = ("1ns", "1ps")
 
+#: Seconds after which a simulator is stopped: a wait in simulated time never ends when time itself stands still.
+WALL_SECONDS = 900
+
 # cocotb's runner opens every signal to the bench; the pins are enough, and the model four times as small
 _OPTIONS = {
     "verilator": [
@@ -107,7 +110,8 @@ def run(
     results = folder / "results.xml"
     results.unlink(missing_ok=True)
     random_start = {"verilator": [f"+verilator+seed+{seed % 2**31 or 1}", "+verilator+rand+reset+2"], "icarus": []}
-    environment = _environment(simulator, KV_ASU_BENCH=json.dumps(asked), PYTEST_CURRENT_TEST=None)
+    stop = f"timeout {WALL_SECONDS}" if shutil.which("timeout") else None
+    environment = _environment(simulator, KV_ASU_BENCH=json.dumps(asked), PYTEST_CURRENT_TEST=None, SIM_CMD_PREFIX=stop)
     with environment, suppress(SystemExit):  # the results tell more
         runner.test(
             hdl_toplevel=TOP,

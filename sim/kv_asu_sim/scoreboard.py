@@ -150,7 +150,7 @@ class Scoreboard:
 
     def _compare_answers(self, reference: Reference, due: Taken, seen: Seen) -> None:
         retry = due.evict and seen.victim is not None and seen.victim[0] == VictimStatus.RETRY
-        query = due.query and Query(*due.query)
+        query = due.query and Query(due.query[0], due.query[1], bool(due.query[2]))
         answers = reference.clock(due.request, query, due.evict, retry)
         possible = [
             seen.tag == tag and seen.victim == victim and seen.answer == (None if answer is None else answer[:3])

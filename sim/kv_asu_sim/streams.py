@@ -511,7 +511,7 @@ def thresholds_live(plan: Plan) -> Iterator[Rows]:
         pool = plan.lines(int(rng.integers(2, 2 * plan.active)))
         for _ in range(6):
             rows = plan.mixed(pool, 200)
-            for clock in np.flatnonzero(rng.random(len(rows)) < 0.15):
+            for clock in np.flatnonzero(rng.random(len(rows)) < 0.15).tolist():
                 name = str(rng.choice(["T3", "T2", "T3", "T2", "CTRL", "T1", "GEOMETRY", "TIMEBASE", "HASH_SEED"]))
                 if name == "CTRL":
                     plan.control = ENABLE | int(rng.integers(3)) << 4 | int(rng.integers(2)) * RECLAIM_OFF
@@ -519,7 +519,7 @@ def thresholds_live(plan: Plan) -> Iterator[Rows]:
                 else:
                     value = int(rng.integers(1, 8)) | int(rng.integers(0, plan.t1_age + 2)) << 16
                     put_write(rows, clock, plan.params, name, value, int(rng.choice([0xF, 0xF, 0x3, 0xC, 0])))
-            for clock in np.flatnonzero((rng.random(len(rows)) < 0.1) & (rows["cfg_ext_write_received"] == 0)):
+            for clock in np.flatnonzero((rng.random(len(rows)) < 0.1) & (rows["cfg_ext_write_received"] == 0)).tolist():
                 put_read(rows, clock, plan.params, str(rng.choice(["T3", "T2", "CTRL", "IRQ_STATUS"])))
             yield rows
             yield plan.write("IRQ_STATUS", 7)
@@ -636,7 +636,7 @@ def life_cycle(plan: Plan) -> Iterator[Rows]:
                     rows["power_good"][at : at + int(rng.integers(1, 40))] = 0
                 case "snapshot":
                     put_write(rows, at, plan.params, "CTRL", plan.control | SNAPSHOT | int(rng.integers(2)) * CLEAR)
-            for clock in np.flatnonzero((rng.random(len(rows)) < 0.1) & (rows["cfg_ext_write_received"] == 0)):
+            for clock in np.flatnonzero((rng.random(len(rows)) < 0.1) & (rows["cfg_ext_write_received"] == 0)).tolist():
                 put_read(rows, clock, plan.params, "STATUS")
             yield rows
         rows = plan.mixed(pool, 20)
