@@ -17,6 +17,8 @@ MAX_TICK_SHIFT = 24
 
 
 class State(enum.Enum):
+    """From off to running, and back to clearing at a flush."""
+
     OFF = 0
     CLEARING = 1
     DRAINING = 2

@@ -5,9 +5,9 @@
     address ─ granule mask ─ line ──┬─ hash (hash_stages) ─ window ─ memories ─ (table_stages) ─ ways
                                     └──────────────── line, window ─────────────────────────────┘
 
-Everything is decided at the end of this pipeline, one operation of each kind a clock. What the last clock decided may
-have missed an operation that had already read its slots; so every stage behind the memories lays the last clock's writes
-over what it holds. Once per stage is enough for any number of stages, and is all there is to hazards.
+Everything is decided at the end of this pipeline, one operation of each kind a clock. An operation that has read its
+slots may have missed what older ones decide; so every stage behind the memories lays the last clock's writes over what
+it holds. Once per stage is enough for any number of stages, and is all there is to hazards.
 """
 
 from __future__ import annotations
@@ -96,18 +96,22 @@ class Lookup(wiring.Component):
         line, place = self._find_window(m)
         last = self._remember_writes(m)
         ways = self._read(m, place)
-        line, place = self._delay(m, "read", line, place)
+        line, place = self._delay(m, "read_line", line), self._delay(m, "read_place", place)
 
         stages = self.params.table_stages
         if stages >= 1:
-            ways = self._settle(m, "read", ways, line, place, last, self.settings, self.now)
-            line, place, ways = self._delay(m, "held", line, place, ways)
+            ways = self._delay_ways(
+                m, "held", self._settle(m, "read", ways, line, place, last, self.settings, self.now)
+            )
+            line, place = self._delay(m, "held_line", line), self._delay(m, "held_place", place)
         # Classified a clock before it is decided, an operation is judged by the tick it will be decided in.
         now = self.ahead if stages == 2 else self.now
         ways = self._classify(m, ways, line, now)
         if stages == 2:
-            ways = self._settle(m, "classified", ways, line, place, last, self.settings, now)
-            line, place, ways = self._delay(m, "decided", line, place, ways)
+            ways = self._delay_ways(
+                m, "decided", self._settle(m, "classified", ways, line, place, last, self.settings, now)
+            )
+            line, place = self._delay(m, "decided_line", line), self._delay(m, "decided_place", place)
         ways = self._settle(m, "now", ways, line, place, last, self.decide_settings, self.now)
 
         m.d.comb += [self.line.eq(line), self.place.eq(place)]
@@ -121,7 +125,7 @@ class Lookup(wiring.Component):
         m.submodules.hash = pipeline = Murmur3(p.line_width, p.hash_stages).create()
         m.d.comb += [pipeline.line.eq(line), pipeline.seed.eq(self.settings.hash_seed)]
         for stage in range(p.hash_stages):
-            (line,) = self._delay(m, f"hash{stage}", line)
+            line = self._delay(m, f"hash{stage}_line", line)
 
         home_bank = pipeline.hash[: p.log2_window]
         place = Signal(place_layout(p))
@@ -132,21 +136,14 @@ class Lookup(wiring.Component):
         ]
         return line, place
 
-    def _delay(self, m: Module, name: str, line: Value, *rest: object) -> tuple:
-        """One register stage behind an operation's line, its place and its ways."""
-        delayed: list[object] = [Signal.like(line, name=f"{name}_line", reset_less=True)]
-        m.d.sync += delayed[0].eq(line)
-        if rest:
-            delayed.append(Signal(place_layout(self.params), name=f"{name}_place", reset_less=True))
-            m.d.sync += delayed[1].eq(rest[0])
-        if len(rest) == 2:
-            ways = [
-                Signal(way_layout(self.params), name=f"{name}_way{bank}", reset_less=True)
-                for bank in range(self.params.window)
-            ]
-            m.d.sync += [register.eq(way) for register, way in zip(ways, rest[1], strict=True)]
-            delayed.append(ways)
-        return tuple(delayed)
+    def _delay(self, m: Module, name: str, value: data.View) -> data.View:
+        """The value a clock later; what it belongs to says whether it counts, so it needs no reset."""
+        delayed = Signal.like(value, name=name, reset_less=True)
+        m.d.sync += delayed.eq(value)
+        return delayed
+
+    def _delay_ways(self, m: Module, name: str, ways: list[data.View]) -> list[data.View]:
+        return [self._delay(m, f"{name}_way{bank}", way) for bank, way in enumerate(ways)]
 
     def _read(self, m: Module, place: data.View) -> list[data.View]:
         """The memories: three to a bank, for the three parties that write."""

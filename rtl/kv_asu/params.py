@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 #: The bits that name a byte inside a 256-byte line.
 LINE_BITS = 8
 
-_RANGES = {
+_RANGES: dict[str, range | tuple[int, ...]] = {
     "addr_width": range(32, 65),
     "log2_entries": range(3, 17),
     "window": (2, 4, 8, 16),

@@ -23,7 +23,7 @@ from amaranth.lib.wiring import In, Out
 
 from kv_asu.cursor import Cursor
 from kv_asu.forwarding_memory import ForwardingMemory
-from kv_asu.links import line_layout, moved_layout, newer_layout, newer_write_layout, older_layout
+from kv_asu.links import line_layout, moved_layout, newer_layout, older_layout
 from kv_asu.params import Params
 
 
@@ -92,7 +92,8 @@ class RecencyList(wiring.Component):
         m.submodules.newer_push = newer_push = ForwardingMemory(newer_layout(p), p.entries)
         memories = (older_unlink, older_push, newer_unlink, newer_push)
         m.d.comb += [memory.read_address.eq(self.line.slot) for memory in memories]
-        older, newer = Signal(older_layout(p)), Signal(newer_layout(p))
+        older = Signal(older_layout(p))
+        newer = Signal(newer_layout(p))
         m.d.comb += [
             older.eq(live(older_unlink.read_data, older_push.read_data)),
             newer.eq(live(newer_unlink.read_data, newer_push.read_data)),
@@ -106,7 +107,8 @@ class RecencyList(wiring.Component):
 
         # Unlink: the neighbours on both sides come together. The line at the head stays there; of it only the stamp
         # in its older neighbour's link is renewed.
-        older_parity, newer_parity = Signal(), Signal()
+        older_parity = Signal()
+        newer_parity = Signal()
         with m.If(linked):
             m.d.comb += [
                 older_parity.eq(older_unlink.read_data.parity),

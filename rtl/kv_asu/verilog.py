@@ -4,9 +4,9 @@
 
     Amaranth ─ naming, rtlil_emitter ─► RTLIL ─ yosys ─► Verilog ─ verilog_text ─► Verilog that reads well
 
-Blocks, ports and named signals keep their names. Amaranth's netlist has no structures and no expressions, so a structure
-is one vector: its fields are read by name, ``tag__slot``, but written by their bits; and every operator has a wire of its
-own, ``expr7`` where the source gives its result no name.
+Blocks, ports and named signals keep their names. Amaranth's netlist has neither structures nor expressions. So a
+structure is one vector, whose fields are read by name, ``tag__slot``, but written by their bits; and every operator has
+a wire of its own, ``expr7`` where the source gives its result no name.
 """
 
 from __future__ import annotations
