@@ -33,17 +33,29 @@ STREAMS = {
 CLOCKS = {"verilator": 600, "icarus": 150}
 
 needs_icarus = pytest.mark.skipif(shutil.which("iverilog") is None, reason="iverilog is not installed")
-SIMULATORS = ["verilator", pytest.param("icarus", marks=needs_icarus)]
+
+# Icarus runs a few hundred clocks a second of the full-size core: those two have their place in `make test-slow`.
+RUNS = [
+    *(pytest.param(which, "verilator", id=f"{which}-verilator") for which in BUILDS),
+    *(
+        pytest.param(
+            which,
+            "icarus",
+            id=f"{which}-icarus",
+            marks=[needs_icarus, pytest.mark.slow] if which in ("asic", "fpga") else needs_icarus,
+        )
+        for which in BUILDS
+    ),
+]
 
 
-@pytest.mark.parametrize("simulator", SIMULATORS)
-@pytest.mark.parametrize("which", BUILDS)
+@pytest.mark.parametrize(("which", "simulator"), RUNS)
 def test_streams(which: str, simulator: str) -> None:
-    folder = run(BUILDS[which], simulator, STREAMS[simulator], clocks=CLOCKS[simulator])
+    folder = run(BUILDS[which], simulator, STREAMS[simulator], clocks=BUILDS[which].rows + CLOCKS[simulator])
     latency = BUILDS[which].latency
     measured = re.findall(r"answered after (\d+) clocks, (\d+) ps: (\d+) times", (folder / "run.log").read_text())
     assert {(int(clocks), int(time)) for clocks, time, _ in measured} == {(latency, 2000 * latency)}
-    assert sum(int(times) for *_, times in measured) > 500
+    assert sum(int(times) for *_, times in measured) > 300
 
 
 def edited(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, edit: Callable[[str], str]) -> None:
@@ -65,7 +77,7 @@ def edited(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, edit: Callable[[str]
     ("pin", "value", "message"),
     [
         ("tag_valid", "1'b0", "no answer came"),
-        ("victim_status", "2'd2", "status is 0x2, expected 0x0"),
+        ("tag_count", "16'd9", "count is 0x9, expected 0x"),
         ("answer_tlevel", "2'bx", "UnknownValue: answer_tlevel is XX"),
         ("irq", "1'bx", "UnknownValue: irq is X"),
     ],

@@ -1,8 +1,9 @@
-"""The `kv-asu` command: the core's Verilog, what a build is, and lint."""
+"""The `kv-asu` command: the core's Verilog, what a build is, lint, and static timing."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import tempfile
@@ -212,6 +213,80 @@ def _report(target: str, path: Path) -> None:
     if findings:
         raise CommandFailed(f"{target}: verilator has {len(findings)} complaints that {WAIVERS} does not waive")
     print(f"{target}: no complaint from verilator -Wall; what is waived and why: {WAIVERS}")
+
+
+def _amount(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise typer.BadParameter(f"{text!r} is not a number of 0 or more")
+    return value
+
+
+def _choice(help_text: str, *names: str) -> Any:
+    def parse(text: str) -> str:
+        if text not in names:
+            raise typer.BadParameter(f"{text!r} is not one of {', '.join(names)}")
+        return text
+
+    return typer.Option(parser=parse, metavar="|".join(names), help=help_text)
+
+
+@app.command(
+    epilog=_examples(
+        "kv-asu timing --pdk asap7 --liberty ~/asap7",
+        "kv-asu timing --pdk asap7 --liberty ~/asap7 --corner SS --wire 1 --hash-stages 2 --table-stages 1 --json",
+    )
+)
+def timing(
+    pdk: Annotated[str, _choice("The process.", "asap7")],
+    liberty: Annotated[
+        Path, typer.Option(exists=True, file_okay=False, help="Folder with its cells, `*_TT.lib.gz` or `*_TT.lib`.")
+    ],
+    corner: Annotated[str, _choice("Typical or slow.", "TT", "SS")] = "TT",
+    wire: Annotated[
+        float, typer.Option(parser=_amount, metavar="FF", help="Femtofarads of wire for each sink of a net.")
+    ] = 0.0,
+    clk_to_q: Annotated[
+        float | None, typer.Option(parser=_amount, metavar="PS", help="Clock to data of an SRAM: TT 218, SS 310.")
+    ] = None,
+    setup: Annotated[
+        float | None, typer.Option(parser=_amount, metavar="PS", help="Setup of an SRAM: TT 50, SS 70.")
+    ] = None,
+    profile: ProfileOption = "asic",
+    log2_entries: Log2EntriesOption = None,
+    window: WindowOption = None,
+    hash_stages: HashStagesOption = None,
+    table_stages: TableStagesOption = None,
+    stamp_width: StampWidthOption = None,
+    addr_width: AddrWidthOption = None,
+    config_base: ConfigBaseOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+) -> None:
+    """Map the core to standard cells and show its slack at 2 ns by kind of path, its cells, area and SRAM macros.
+
+    Takes minutes. Negative slack is a result, not a failure.
+    """
+    params = _params(
+        profile, log2_entries=log2_entries, window=window, hash_stages=hash_stages, table_stages=table_stages,
+        stamp_width=stamp_width, addr_width=addr_width, config_base=config_base,
+    )  # fmt: skip
+    from kv_asu.timing import asap7
+    from kv_asu.timing.conditions import Conditions
+    from kv_asu.verilog import emit
+
+    conditions = Conditions(asap7.macro_timing(corner, clk_to_q, setup), wire)
+    result = asap7.run(emit(params), liberty, corner, conditions, say=_progress)
+    if as_json:
+        print(json.dumps({"pdk": pdk, "profile": profile, **params.asdict(), **asap7.record(result)}))
+        return
+    print(asap7.summary(result))
+
+
+def _progress(step: str) -> None:
+    print(f"... {step}", file=sys.stderr, flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

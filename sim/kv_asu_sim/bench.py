@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from typing import Any
 
@@ -72,7 +71,7 @@ class Bench:
         watching.cancel()
         self.scoreboard.finish()
         self.latency.finish()
-        log = logging.getLogger("kv_asu_sim")
+        log = self.dut._log
         log.info("compared %s", dict(self.scoreboard.compared))
         for (port, clocks, time_ps), count in sorted(self.latency.histogram.items()):
             log.info("%s answered after %d clocks, %d ps: %d times", port, clocks, time_ps, count)

@@ -36,8 +36,10 @@ class World(ConfigSpaceModel):
         self._last_below = self._last_clear = 0
         self._last_above = -1 << 64
         self._last_operation = 0
-        # demotions that the snapshot may lack, and those that may have been counted after a clear instead of before
-        self._snapshot_lag = self._cleared_lag = 0
+        # demotions that the core may have missed, for the table was given up before their marks, and those it may have
+        # counted after a clear instead of before; by how much the snapshot may be short or over for either reason
+        self._missed = self._carried = 0
+        self._short = self._over = 0
         self._earlier: int | None = None
         self._held: dict[str, int] | None = None  # live settings on their way through a build with a late decision
 
@@ -80,9 +82,9 @@ class World(ConfigSpaceModel):
         if self._offsets.get(number) == "CTRL" and byte_enable & 1:
             lag = self._recently_expired()
             if value & 4:
-                self._snapshot_lag = lag
+                self._short, self._over = lag + self._missed, self._carried
             if value & 8:
-                self._cleared_lag += lag
+                self._missed, self._carried = 0, lag
         super().write_dword(number, value, byte_enable)
         if self._offsets.get(number) in ("COLD_WATERMARK", "IRQ_STATUS"):
             self._last_below = self._last_clear = self._clock_number
@@ -98,6 +100,12 @@ class World(ConfigSpaceModel):
             return id(self)
         lines = tuple((entry.line, entry.slot, entry.count, entry.touched) for entry in self.golden.lines())
         return lines, self._victim, tuple(self.golden.counters.values())
+
+    def _start_or_stop(self, flush: bool = False) -> None:
+        lag = self._recently_expired()
+        super()._start_or_stop(flush)
+        if not self.golden.active:
+            self._missed += lag
 
     # ---- what may be seen ----
     @property
@@ -140,7 +148,7 @@ class World(ConfigSpaceModel):
             case "IRQ_STATUS":
                 return (value ^ expected) & ~2 == 0 and (value >> 1 & 1) in self._cold_high()
             case "COUNTER_LO" if self._values["COUNTER_SELECT.INDEX"] == Counter.DEMOTIONS:
-                return expected - self._snapshot_lag <= value <= expected + self._cleared_lag
+                return expected - self._short <= value <= expected + self._over
         return False
 
     @property

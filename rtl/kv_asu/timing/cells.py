@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from .liberty import groups
+from kv_asu.timing.liberty import groups
 
 Array = NDArray[np.float64]
 
@@ -16,8 +16,6 @@ Array = NDArray[np.float64]
 EDGES = ((0, 0), (0, 1), (1, 0), (1, 1))
 _TABLES = ("cell_rise", "cell_fall", "rise_transition", "fall_transition")
 _OUT_EDGE = {"cell_rise": 0, "cell_fall": 1, "rise_transition": 0, "fall_transition": 1}
-_IN_EDGES = {"positive_unate": lambda out: (out,), "negative_unate": lambda out: (1 - out,),
-             "non_unate": lambda out: (0, 1)}
 #: Delay of an arc that does not exist: never the worst.
 NEVER = -1e9
 
@@ -42,8 +40,8 @@ class CellTiming:
         Input pin to array (4 edges, delay and slew, slew points, load points).
     slews, loads : ndarray
         Axes of the tables, picoseconds and femtofarads.
-    setup : ndarray or None
-        Of a register: (2 edges of D, slew points) in picoseconds at the steepest clock.
+    setup, setup_slews : ndarray or None
+        Of a register: (2 edges of D, slew points) in picoseconds at the steepest clock, and those slews.
     """
 
     name: str
@@ -101,31 +99,47 @@ def _cell(name: str, text: str) -> CellTiming | None:
 
 
 def _timing(cell: CellTiming, text: str) -> None:
-    pin, kind = _attribute(text, "related_pin"), _attribute(text, "timing_type", "combinational")
-    found = {k: text[a:b] for k, _, depth, a, b in groups(text) if depth == 1}
+    """Add one ``timing`` group; what is neither a combinational, a clock-to-output nor a setup arc does not count."""
+    kind = _attribute(text, "timing_type", "combinational")
+    tables = {name: text[a:b] for name, _, depth, a, b in groups(text) if depth == 1}
     if kind == "setup_rising":
-        rows = []
-        for name in ("rise_constraint", "fall_constraint"):
-            slews = _numbers(found[name], "index_1")
-            rows.append(_numbers(found[name], "values").reshape(len(slews), -1)[:, 0])
-            cell.setup_slews = slews
-        new = np.array(rows)
-        cell.setup = new if cell.setup is None else np.maximum(cell.setup, new)
-        return
-    if kind not in ("combinational", "rising_edge") or "cell_rise" not in found:
-        return
-    sense = "rising" if kind == "rising_edge" else _attribute(text, "timing_sense", "non_unate")
+        _setup(cell, tables)
+    elif kind in ("combinational", "rising_edge") and "cell_rise" in tables:
+        sense = "rising" if kind == "rising_edge" else _attribute(text, "timing_sense", "non_unate")
+        _delays(cell, _attribute(text, "related_pin"), sense, tables)
+
+
+def _setup(cell: CellTiming, tables: dict[str, str]) -> None:
+    rows = []
+    for name in ("rise_constraint", "fall_constraint"):
+        cell.setup_slews = _numbers(tables[name], "index_1")
+        rows.append(_numbers(tables[name], "values").reshape(len(cell.setup_slews), -1)[:, 0])
+    new = np.array(rows)
+    cell.setup = new if cell.setup is None else np.maximum(cell.setup, new)
+
+
+def _delays(cell: CellTiming, pin: str, sense: str, tables: dict[str, str]) -> None:
     for table in _TABLES:
-        body = found.get(table)
-        if body is None:
+        if table not in tables:
             continue
-        slews, loads = _numbers(body, "index_1"), _numbers(body, "index_2")
-        values = _numbers(body, "values").reshape(len(slews), len(loads))
+        slews, loads = _numbers(tables[table], "index_1"), _numbers(tables[table], "index_2")
+        values = _numbers(tables[table], "values").reshape(len(slews), len(loads))
         if cell.slews is None:
             cell.slews, cell.loads = slews, loads
         arc = cell.arcs.setdefault(pin, np.full((4, 2, len(slews), len(loads)), NEVER))
-        out = _OUT_EDGE[table]
         what = 0 if table.startswith("cell") else 1
-        for edge_in in (0,) if sense == "rising" else _IN_EDGES[sense](out):
-            at = EDGES.index((edge_in, out))
+        for edge in _input_edges(sense, _OUT_EDGE[table]):
+            at = EDGES.index((edge, _OUT_EDGE[table]))
+            # The arc's conditions (`when`) are not known here: the slowest counts.
             arc[at, what] = np.maximum(arc[at, what], values)
+
+
+def _input_edges(sense: str, output_edge: int) -> tuple[int, ...]:
+    """Return the edges of the input that can cause an edge of the output."""
+    if sense == "rising":
+        return (0,)
+    if sense == "positive_unate":
+        return (output_edge,)
+    if sense == "negative_unate":
+        return (1 - output_edge,)
+    return (0, 1)

