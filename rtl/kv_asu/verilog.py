@@ -1,4 +1,4 @@
-"""The one way out to Verilog: clean names, ``always_comb``, the same text every time.
+"""The one way out to Verilog: clean names, ``assign`` and ``always_ff``, the same text every time.
 
 ::
 
@@ -59,7 +59,10 @@ def _run_yosys(text: str) -> str:
     script = [
         f"read_rtlil <<rtlil\n{text}\nrtlil",
         # -noopt: optimisation narrows constants, and writes `!` for a comparison with 0.
-        "proc -nomux -norom -noopt",
+        # Assignments, not processes: a process sets a default before the value, and where two of them read bits of
+        # each other's vectors that spike wakes the one and the other for ever in a simulator that, like Icarus, looks
+        # at whole vectors. Time then stands still.
+        "proc -norom -noopt",
         "memory_collect",
         "write_verilog -sv -norename -noattr",
     ]
