@@ -12,10 +12,12 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from amaranth.hdl import Cat, Module
+from amaranth.lib import wiring
 
 from kv_asu import Params
 from kv_asu.lint import WAIVERS, lint
-from kv_asu.verilog import emit
+from kv_asu.verilog import emit, emit_component
 from kv_asu.verilog_text import tidy
 
 BUILDS = {
@@ -206,3 +208,19 @@ endmodule
 endmodule
 """
     )
+
+
+def test_a_conjunction_of_no_bits_is_not_let_through() -> None:
+    """write_verilog would make it 0; it once cost seven registers their writes."""
+
+    class Careless(wiring.Component):
+        def __init__(self) -> None:
+            super().__init__({"y": wiring.Out(1)})
+
+        def elaborate(self, platform: object) -> Module:
+            m = Module()
+            m.d.comb += self.y.eq(Cat().all())
+            return m
+
+    with pytest.raises(AssertionError, match="conjunction of no bits"):
+        emit_component(Careless(), "careless", Params())
