@@ -50,8 +50,8 @@ def test_verilog_and_its_metadata(tmp_path: Path, capsys: pytest.CaptureFixture[
     declared = [line for line in output.read_text().splitlines() if line.startswith("  reg ") and line.endswith(":0];")]
     assert len(record["memories"]) >= len(declared) > 10
     assert record["memory_bits"] == sum(memory["depth"] * memory["width"] for memory in record["memories"])
-    touch = next(memory for memory in record["memories"] if memory["name"] == "request_lookup.touch_bank0")
-    assert (touch["depth"], touch["width"]) == (4, 56 + 16 + 9 + 2)
+    touch = next(memory for memory in record["memories"] if memory["name"] == "request_lookup.heat_bank0")
+    assert (touch["depth"], touch["width"]) == (4, 16 + 9 + 2)
 
 
 def test_the_readme_command(quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +64,7 @@ def test_info(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info", *SMALL]) == 0
     shown = capsys.readouterr().out
     assert "latency 1 clocks; T1.age at most 240 ticks" in shown
-    assert "recency_list.tail_cursor.push.memory" in shown
+    assert "recency_list.tail_cursor.newer_push.memory" in shown
     assert main(["info", *SMALL, "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
     pins = {pin["name"]: pin for pin in record["pins"]}

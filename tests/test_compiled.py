@@ -357,7 +357,7 @@ class TestCache:
     def test_the_verilog_and_the_compiler_count(self, monkeypatch):
         """What the library is made of is in its key: see each part change the file's name."""
         asked = []
-        monkeypatch.setattr(build, "verilog", lambda params: f"verilog of {params}")
+        monkeypatch.setattr(build, "verilog", lambda params: f"module kv_asu (\n  input wire clk\n);\n// {params}\n")
         monkeypatch.setattr(build, "_cached", lambda stem, suffix, key, *_: asked.append(key))
         build.library(SMALL)
         build.library(DEEP)

@@ -69,12 +69,31 @@ class Driver:
 
 
 def run(body: Any) -> None:
-    device = Cursor(Params(log2_entries=3, window=2))
-    with random_memories(random.Random(1), kv_asu.forwarding_memory):
-        bench = Bench(device)
+    for table_stages in (0, 2):  # one copy of the links, and two
+        device = Cursor(Params(log2_entries=3, window=2, table_stages=table_stages))
+        with random_memories(random.Random(1), kv_asu.forwarding_memory):
+            bench = Bench(device)
+
+        async def testbench(context: Any, device: Cursor = device) -> None:
+            await body(Driver(context, device))
+
+        bench.run(testbench)
+
+
+def test_a_touch_on_its_way_to_the_list_holds_the_cursor() -> None:
+    device = Cursor(Params(log2_entries=3, window=2, table_stages=2))
+    bench = Bench(device)
 
     async def testbench(context: Any) -> None:
-        await body(Driver(context, device))
+        driver = Driver(context, device)
+        await chain(driver, [4, 2, 7])
+        context.set(device.touch, 1)
+        context.set(device.touched_slot, 2)
+        assert driver.ready
+        context.set(device.touched_slot, 4)
+        assert not driver.ready
+        context.set(device.touch, 0)
+        assert driver.ready
 
     bench.run(testbench)
 
@@ -140,7 +159,6 @@ def test_a_touch_that_takes_the_line_stepped_on_is_seen_a_clock_later() -> None:
         assert driver.ready
         await driver.tick()
         driver.context.set(driver.device.step, 0)
-        assert driver.stands_on == line(7)
         assert not driver.ready
         await driver.tick()
         assert driver.stands_on == line(7)

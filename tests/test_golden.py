@@ -491,10 +491,21 @@ def test_retry_while_the_next_tail_is_fetched_is_allowed_four_times() -> None:
     assert retry(core)
 
 
-def test_retry_is_not_allowed_when_nothing_is_cold() -> None:
+def test_retry_is_not_allowed_when_nothing_is_cold_or_was_lately() -> None:
     core = cold_core(1)
     assert core.evict() == found(1)
-    assert not retry(core)
+    assert [retry(core) for _ in range(5)] == [True] * 4 + [False]
+
+
+def test_with_nothing_cold_a_touch_of_the_least_recently_used_line_excuses_retries() -> None:
+    for touched, excused in ((1, True), (2, False)):
+        core = Core(t1_age=100)
+        core.touch(1)
+        core.touch(2)
+        core.idle(20)
+        assert not retry(core)
+        core.touch(touched)
+        assert retry(core) == excused
 
 
 def test_retry_is_allowed_when_the_first_line_has_just_gone_cold() -> None:

@@ -15,7 +15,7 @@ from kv_asu.recency_list import RecencyList
 from random_memories import random_memories
 
 SLOTS = 8
-PARAMS = Params(log2_entries=3, window=2)
+BUILDS = [Params(log2_entries=3, window=2, table_stages=stages) for stages in (0, 2)]
 
 
 @dataclass
@@ -51,7 +51,8 @@ class Driver:
         self.model = Model()
         self.stamp = 0
         self.quiet = 0
-        self.next_candidate: dict[str, int] | None = None
+        self.oldest: dict[str, int] | None = None
+        self.decided: dict[str, Any] = {"touch": 0}
 
     def get(self, pin: str) -> Any:
         value = self.context.get(getattr(self.device, pin))
@@ -67,27 +68,40 @@ class Driver:
                 assert slot is not None
                 stamp, half = model.lines[slot]
                 assert self.get(pin) == {"slot": slot, "stamp": stamp, "cold_half": half}
-            elif self.quiet >= 2:  # nothing in flight can be in the way
+            elif self.quiet >= 3:  # nothing in flight can be in the way
                 assert slot is None
-        if self.get("candidate_ready"):
-            assert self.get("candidate") == self.next_candidate
+        if self.get("candidate_ready") and not self.device.params.list_follows:
+            assert self.get("candidate") == self.oldest
+
+    def take(self, decided: dict[str, Any]) -> None:
+        """Let the list take a touch."""
+        for pin, value in decided.items():
+            self.context.set(getattr(self.device, pin), value)
 
     async def clock(self, touch: int | None = None, *, demote: bool = False, pop: bool = False) -> tuple[bool, bool]:
         """One clock; a demotion or pop that is not legal in it is left out. Returns which were done."""
         context, device, model = self.context, self.device, self.model
+        follows = device.params.list_follows
+        if follows:
+            self.take(self.decided)
         self.check()
         demote = demote and self.get("candidate_ready")
-        has_mark = bool(model.marked - {touch}) or (demote and model.candidate != touch)
-        pop = pop and has_mark and self.get("tail_ready") and model.order[-1] != touch
+        steps = pop and bool(model.marked or demote) and self.get("tail_ready")
+        left = steps and model.order[-1] == touch
+        pop = steps and not left
         self.stamp = (self.stamp + 1) % 256
         half = random.Random(self.stamp).getrandbits(1)
-        context.set(device.touch, touch is not None)
-        context.set(device.line.slot, touch or 0)
-        context.set(device.line.stamp, self.stamp)
-        context.set(device.line.cold_half, half)
-        context.set(device.linked, touch in model.order)
+        decided = {
+            "touch": touch is not None,
+            "line": {"slot": touch or 0, "stamp": self.stamp, "cold_half": half},
+            "linked": touch in model.order,
+            "left": left,
+        }
+        if not follows:
+            self.take(decided)
+        self.decided = decided
         context.set(device.demote, demote)
-        context.set(device.pop, pop)
+        context.set(device.pop, steps)
         if demote:
             assert model.candidate is not None
             model.marked.add(model.candidate)
@@ -96,7 +110,7 @@ class Driver:
         if pop:
             model.pop()
         self.quiet = 0 if touch is not None else self.quiet + 1
-        self.next_candidate = self.get("next_candidate") if self.get("next_candidate_valid") else None
+        self.oldest = self.get("oldest") if self.get("oldest_valid") else None
         await context.tick()
         return bool(demote), bool(pop)
 
@@ -109,10 +123,12 @@ class Driver:
         self.context.set(self.device.clear, 0)
         self.context.set(self.device.touch, 0)
         self.model = Model()
-        self.quiet = 2
+        self.decided = {"touch": 0}
+        self.quiet = 3
 
     async def drain(self) -> None:
         """Evict everything, one a clock once it is marked."""
+        await self.clock()
         await self.clock()
         await self.clock()
         expected = list(reversed(self.model.order))
@@ -127,14 +143,15 @@ class Driver:
 
 
 def run(body: Any, seed: int = 0) -> None:
-    device = RecencyList(PARAMS)
-    with random_memories(random.Random(seed), kv_asu.forwarding_memory):
-        bench = Bench(device)
+    for params in BUILDS:
+        device = RecencyList(params)
+        with random_memories(random.Random(seed), kv_asu.forwarding_memory):
+            bench = Bench(device)
 
-    async def testbench(context: Any) -> None:
-        await body(Driver(context, device))
+        async def testbench(context: Any, device: RecencyList = device) -> None:
+            await body(Driver(context, device))
 
-    bench.run(testbench)
+        bench.run(testbench)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -185,6 +202,7 @@ def test_a_line_is_evicted_every_clock() -> None:
     async def body(driver: Driver) -> None:
         for slot in range(SLOTS):
             await driver.clock(slot)
+        await driver.clock()
         await driver.clock()
         for _ in range(SLOTS):
             demoted, _ = await driver.clock(demote=True)

@@ -318,6 +318,8 @@ class KvAsuGolden:
         """Count a touch of a line with a slot; tell its T-level just before."""
         before = self._tlevel(entry)
         if before:
+            if not self._cold and entry is next(iter(self._warm.values())):
+                self._tail_touched = self._now
             self._warm.move_to_end(entry.line)  # the most recently used
         else:
             self._counts[_RESCUES] += 1
@@ -385,11 +387,12 @@ class KvAsuGolden:
         """Whether the contract lets the evict of the clock just taken, a RETRY, be one.
 
         It does when a request took the line then at the tail, as its own or by spilling it, in that clock or the L + 4
-        before; or while the next tail is being fetched: there is one, the tail changed at most 4 clocks ago, and this
-        is at most the fourth such RETRY in a row.
+        before; or while the next tail is being fetched: the tail changed at most 4 clocks ago, and this is at most the
+        fourth such RETRY in a row. With no cold line, the tail is the tracked line least recently used: the core may
+        not know yet that it has been touched.
         """
         return self._tail_touched_lately() or (
-            bool(self._cold) and self._now - self._tail_changed <= FETCH_CLOCKS and self._fetches <= FETCH_CLOCKS
+            self._now - self._tail_changed <= FETCH_CLOCKS and self._fetches <= FETCH_CLOCKS
         )
 
     def _tail_touched_lately(self) -> bool:

@@ -28,13 +28,14 @@ from kv_asu.counters import Counters
 from kv_asu.eviction import Eviction
 from kv_asu.geometry import Geometry
 from kv_asu.heat_table import HeatTable
-from kv_asu.layouts import COUNT_WIDTH, settings_layout
+from kv_asu.layouts import COUNT_WIDTH, listed_layout, settings_layout
 from kv_asu.lifecycle import Lifecycle
 from kv_asu.lookup import Lookup
 from kv_asu.params import Params
 from kv_asu.population import Population
 from kv_asu.query import Query
 from kv_asu.recency_list import RecencyList
+from kv_asu.records import record
 from kv_asu.register_map import VictimStatus
 from kv_asu.retirement import Retirement
 
@@ -161,35 +162,45 @@ class KvAsu(wiring.Component):
             self.spill_line.eq(table.tag.spill_line),
         ]
 
-        # Recency, retirement, eviction.
+        # Recency, retirement, eviction. Slots are chosen late in their clock: a list that follows is spared that.
+        listed = record(listed_layout(p), "listed")
+        m.d[("sync" if p.list_follows else "comb")] += [
+            listed.valid.eq(table.tag.tracked),
+            listed.slot.eq(table.tag.slot),
+            listed.linked.eq(table.was_tracked),
+            listed.left.eq(eviction.step & table.touched_tail),
+            listed.touch.eq(table.write.touch),
+        ]
         evict_valid = until_decided("evict_valid", self.evict_valid | evict_register.issue)
         m.d.comb += [
             recency.clear.eq(~active),
-            recency.touch.eq(table.tag.tracked),
-            recency.line.slot.eq(table.tag.slot),
-            recency.line.stamp.eq(table.write.touch.stamp),
-            recency.line.cold_half.eq(table.write.touch.cold_half),
-            recency.linked.eq(table.was_tracked),
+            recency.touch.eq(listed.valid),
+            recency.line.slot.eq(listed.slot),
+            recency.line.stamp.eq(listed.touch.heat.stamp),
+            recency.line.cold_half.eq(listed.touch.heat.cold_half),
+            recency.linked.eq(listed.linked),
+            recency.left.eq(listed.left),
             recency.demote.eq(retirement.demote.enable),
-            recency.pop.eq(eviction.pop),
+            recency.pop.eq(eviction.step),
             retirement.active.eq(active),
             retirement.candidate.eq(recency.candidate),
             retirement.ready.eq(recency.candidate_ready),
-            retirement.next_candidate.eq(recency.next_candidate),
-            retirement.next_candidate_valid.eq(recency.next_candidate_valid),
+            retirement.oldest.eq(recency.oldest),
+            retirement.oldest_valid.eq(recency.oldest_valid),
             retirement.now.eq(lifecycle.now),
             retirement.t1_age.eq(settings.t1_age),
             eviction.valid.eq(evict_valid),
             eviction.active.eq(active),
-            eviction.any_marked.eq(population.any_marked),
+            eviction.marked.eq(population.marked),
+            eviction.left_marked.eq(population.left_marked),
             eviction.unmarked_cold.eq(retirement.unmarked_cold),
             eviction.tail.eq(recency.tail.slot),
             eviction.tail_ready.eq(recency.tail_ready),
             eviction.touched_tail.eq(table.touched_tail),
             eviction.next_tail.eq(recency.next_tail),
-            eviction.touch.eq(table.tag.tracked),
-            eviction.touched_slot.eq(table.tag.slot),
-            eviction.touched.eq(table.write.touch),
+            eviction.touch.eq(listed.valid),
+            eviction.touched_slot.eq(listed.slot),
+            eviction.touched.eq(listed.touch),
             population.clear.eq(~active),
             population.insert.eq(table.tag.tracked & ~table.was_tracked),
             population.demote.eq(retirement.demote.enable),

@@ -4,12 +4,16 @@ To step in every clock it must have the way on at hand, so it keeps copies of th
 at where it will stand next. A step follows the link as it stood when the clock began. A touch that is being linked in
 that very clock may be taking the line stepped on away to the head: the next clock sees that, and sets the cursor right
 from what the touch knew, its newer neighbour. The cursor is then not ready for that one clock.
+
+From memory to memory address is a long way where memories are slow and far apart, and whether the cursor steps is known
+late. Where the list follows, there are two copies: one is read where the cursor stays if it does not step, the other
+where it goes if it does, and the next clock takes the right one.
 """
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from kv_asu.forwarding_memory import ForwardingMemory
@@ -26,6 +30,8 @@ class Cursor(wiring.Component):
     -------
     clear : In(1)
         Off the list.
+    touch : In(1), touched_slot : In(slot)
+        The touch whose links are read in this clock.
     moved, last_moved : In(moved_layout)
         The touch whose links are rewritten in this clock, and in the last.
     head : In(slot)
@@ -36,10 +42,12 @@ class Cursor(wiring.Component):
         Go on to the newer neighbour; only while ``ready``.
     valid : Out(1)
         It stands on a line.
+    taken : Out(1)
+        ``moved`` takes that line.
     line : Out(line_layout)
-        Which.
+        Which; where the cursor is ``ready``.
     ready : Out(1)
-        ... and may step: neither is the line being touched, nor did the cursor have to be set right.
+        It may step: neither is the line being touched, nor did the cursor have to be set right.
     next_valid : Out(1), next_line : Out(line_layout)
         Where it will stand in the next clock.
     """
@@ -49,6 +57,8 @@ class Cursor(wiring.Component):
         super().__init__(
             {
                 "clear": In(1),
+                "touch": In(1),
+                "touched_slot": In(params.log2_entries),
                 "moved": In(moved_layout(params)),
                 "last_moved": In(moved_layout(params)),
                 "head": In(params.log2_entries),
@@ -56,6 +66,7 @@ class Cursor(wiring.Component):
                 "push_write": In(newer_write_layout(params)),
                 "step": In(1),
                 "valid": Out(1),
+                "taken": Out(1),
                 "line": Out(line_layout(params)),
                 "ready": Out(1),
                 "next_valid": Out(1),
@@ -70,41 +81,61 @@ class Cursor(wiring.Component):
         stands = Signal(line_layout(p))
         stepped = Signal()  # in the last clock
 
-        m.submodules.unlink = unlink = ForwardingMemory(newer_layout(p), p.entries)
-        m.submodules.push = push = ForwardingMemory(newer_layout(p), p.entries)
-        for memory, write in ((unlink, self.unlink_write), (push, self.push_write)):
-            m.d.comb += [
-                memory.write_enable.eq(write.enable),
-                memory.write_address.eq(write.address),
-                memory.write_data.eq(write.link),
-                memory.read_address.eq(self.next_line.slot),
-            ]
-        newer = Signal(line_layout(p))
-        m.d.comb += newer.eq(
-            Mux(unlink.read_data.parity ^ push.read_data.parity, unlink.read_data.line, push.read_data.line)
-        )
-
+        line = Signal(line_layout(p))  # where the cursor stands, set right
         overtaken = Signal()
-        touched = Signal()
         m.d.comb += [
-            overtaken.eq(stepped & self.last_moved.valid & (self.last_moved.line.slot == stands.slot)),
-            self.line.eq(stands),
-            touched.eq(self.moved.valid & (self.moved.line.slot == self.line.slot)),
             self.valid.eq(valid),
-            self.ready.eq(valid & ~overtaken & ~touched),
+            self.line.eq(stands),
+            overtaken.eq(stepped & self.last_moved.valid & (self.last_moved.line.slot == stands.slot)),
+            line.eq(Mux(overtaken, went_on(self.last_moved), stands)),
+            self.taken.eq(valid & self.moved.valid & (self.moved.line.slot == line.slot)),
         ]
-        with m.If(overtaken):
-            m.d.comb += self.line.eq(Mux(self.last_moved.moves, self.last_moved.newer, self.last_moved.line))
 
-        m.d.comb += [self.next_valid.eq(valid), self.next_line.eq(self.line)]
-        m.d.sync += [valid.eq(self.next_valid & ~self.clear), stands.eq(self.next_line), stepped.eq(0)]
+        # Where it stands in the next clock unless it steps.
+        stays = Signal(line_layout(p))
+        stays_valid = Signal()
+        m.d.comb += [stays_valid.eq(valid | self.moved.valid), stays.eq(line)]
         with m.If(~valid):
-            m.d.comb += [self.next_valid.eq(self.moved.valid), self.next_line.eq(self.moved.line)]
-        with m.Elif(touched):
-            m.d.comb += self.next_line.eq(Mux(self.moved.moves, self.moved.newer, self.moved.line))
-        with m.Elif(self.step & (self.line.slot == self.head)):
+            m.d.comb += stays.eq(self.moved.line)
+        with m.Elif(self.taken):
+            m.d.comb += stays.eq(went_on(self.moved))
+
+        newer = Signal(line_layout(p))
+        if p.list_follows:
+            stayed_on = self._newer(m, "stay", stays.slot)
+            stepped_on = self._newer(m, "step", newer.slot)
+            m.d.comb += newer.eq(Mux(stepped, stepped_on, stayed_on))
+        else:
+            m.d.comb += newer.eq(self._newer(m, "newer", self.next_line.slot))
+
+        ready = valid & ~overtaken & ~self.taken
+        if p.list_follows:  # the touch was decided in the last clock: it has the line already
+            ready &= ~(self.touch & (self.touched_slot == stands.slot))
+        m.d.comb += [self.ready.eq(ready), self.next_valid.eq(stays_valid), self.next_line.eq(stays)]
+        m.d.sync += [valid.eq(self.next_valid & ~self.clear), stands.eq(self.next_line), stepped.eq(0)]
+        with m.If(self.step & (stands.slot == self.head)):
             m.d.comb += [self.next_valid.eq(self.moved.valid), self.next_line.eq(self.moved.line)]
         with m.Elif(self.step):
             m.d.comb += self.next_line.eq(newer)
             m.d.sync += stepped.eq(1)
         return m
+
+    def _newer(self, m: Module, name: str, slot: Value) -> Value:
+        """The newer neighbour, as line_layout, of the slot given a clock before."""
+        links = []
+        for bank, write in (("unlink", self.unlink_write), ("push", self.push_write)):
+            m.submodules[f"{name}_{bank}"] = memory = ForwardingMemory(newer_layout(self.params), self.params.entries)
+            m.d.comb += [
+                memory.write_enable.eq(write.enable),
+                memory.write_address.eq(write.address),
+                memory.write_data.eq(write.link),
+                memory.read_address.eq(slot),
+            ]
+            links.append(memory.read_data)
+        unlink, push = links
+        return Mux(unlink.parity ^ push.parity, Value.cast(unlink.line), Value.cast(push.line))
+
+
+def went_on(moved: data.View) -> Value:
+    """Where a cursor finds itself whose line was moved: on the newer neighbour, or still on the line at the head."""
+    return Mux(moved.moves, Value.cast(moved.newer), Value.cast(moved.line))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -20,15 +20,20 @@ class Eviction(wiring.Component):
     valid : In(1)
         A command is being decided.
     active : In(1)
-    any_marked : In(1)
-        A line has a cold mark, after this clock's demotion and request.
+    marked : In(1)
+        A line has a cold mark, after this clock's demotion. The one at the tail is then among them.
+    left_marked : In(1)
+        ... and after this clock's request.
     unmarked_cold : In(1)
         A line is cold, and still has no mark.
     tail : In(slot), tail_ready : In(1), touched_tail : In(1), next_tail : In(slot)
     touch : In(1), touched_slot : In(slot), touched : In(touch_layout)
-        This clock's request, to keep the memory of line numbers.
+        The touch that the recency list takes in this clock, to keep the memory of line numbers.
     status : Out(VictimStatus), line : Out(line_width)
+    step : Out(1)
+        The tail goes on to the next line: the one it stands on is taken out, or touched in this clock.
     pop : Out(1)
+        It is taken out.
     evict : Out(half_write_layout)
     """
 
@@ -39,7 +44,8 @@ class Eviction(wiring.Component):
             {
                 "valid": In(1),
                 "active": In(1),
-                "any_marked": In(1),
+                "marked": In(1),
+                "left_marked": In(1),
                 "unmarked_cold": In(1),
                 "tail": In(slot),
                 "tail_ready": In(1),
@@ -50,6 +56,7 @@ class Eviction(wiring.Component):
                 "touched": In(touch_layout(params)),
                 "status": Out(2),
                 "line": Out(params.line_width),
+                "step": Out(1),
                 "pop": Out(1),
                 "evict": Out(half_write_layout(params)),
             }
@@ -66,13 +73,12 @@ class Eviction(wiring.Component):
             write.en.eq(self.touch),
             write.addr.eq(self.touched_slot),
             write.data.line.eq(self.touched.line),
-            write.data.tracked_half.eq(self.touched.tracked_half),
+            write.data.tracked_half.eq(self.touched.heat.tracked_half),
         ]
 
-        takeable = Signal()
         m.d.comb += [
-            takeable.eq(self.any_marked & self.tail_ready),
-            self.pop.eq(self.valid & self.active & takeable & ~self.touched_tail),
+            self.step.eq(self.valid & self.active & self.marked & self.tail_ready),
+            self.pop.eq(self.step & ~self.touched_tail),
             self.evict.enable.eq(self.pop),
             self.evict.slot.eq(self.tail),
             self.evict.half.eq(read.data.tracked_half),
@@ -80,6 +86,6 @@ class Eviction(wiring.Component):
         ]
         with m.If(self.pop):
             m.d.comb += self.status.eq(VictimStatus.FOUND)
-        with m.Elif(self.valid & self.active & (self.any_marked | self.unmarked_cold)):
+        with m.Elif(self.valid & self.active & (self.left_marked | self.unmarked_cold)):
             m.d.comb += self.status.eq(VictimStatus.RETRY)
         return m

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module
+from amaranth.hdl import Cat, Const, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from kv_asu.params import LINE_BITS, Params
+from kv_asu.params import LINE_BITS, MAX_LINE_SHIFT, Params
 
 
 class Geometry(wiring.Component):
@@ -29,8 +29,10 @@ class Geometry(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         p = self.params
-        for bit in range(p.log2_entries - p.log2_window):
-            m.d.sync += self.row_mask[bit].eq(self.log2_active > bit + p.log2_window)
-        for bit in range(p.line_width):
-            m.d.sync += self.granule_mask[bit].eq(self.line_shift <= bit + LINE_BITS)
+        cleared = (1 << (self.line_shift - LINE_BITS)[:5]) - 1  # LINE_SHIFT is 24 at most: these bits alone change
+        changing = MAX_LINE_SHIFT - LINE_BITS
+        m.d.sync += [
+            self.row_mask.eq((1 << (self.log2_active - p.log2_window)[:5]) - 1),
+            self.granule_mask.eq(Cat(~cleared[:changing], Const(-1, p.line_width - changing))),
+        ]
         return m

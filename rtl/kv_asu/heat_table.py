@@ -6,6 +6,9 @@ unless reclaiming is off, the first slot whose line is cold, which is spilled; e
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
@@ -13,14 +16,17 @@ from amaranth.lib.wiring import In, Out
 from kv_asu.layouts import (
     COUNT_WIDTH,
     MAX_COUNT,
+    banks_of,
     half_write_layout,
     place_layout,
+    replaced,
     row_in_bank,
     settings_layout,
     slot_layout,
     touch_write_layout,
+    ways_layout,
+    where_in,
 )
-from kv_asu.lookup import way_layout
 from kv_asu.params import Params
 from kv_asu.t_level import t_level_when_touched
 
@@ -43,15 +49,17 @@ def tag_layout(params: Params) -> data.StructLayout:
 
 def lowest(bits: Value) -> Value:
     """The lowest set bit alone."""
-    return Cat(bit & ~bits[:index].any() for index, bit in enumerate(bits))
+    width = len(bits)
+    below = (bits << 1)[:width]  # grows to: a lower bit is set
+    for step in range((width - 1).bit_length()):
+        below = below | (below << (1 << step))[:width]
+    return bits & ~below
 
 
 def chosen(select: Value, values: list[Value]) -> Value:
     """The value whose select bit is set; 0 when none is."""
-    result = Value.cast(values[0]) & select[0].replicate(len(Value.cast(values[0])))
-    for bit, value in zip(select[1:], values[1:], strict=True):
-        result = result | (Value.cast(value) & bit.replicate(len(Value.cast(value))))
-    return result
+    alone = [Mux(bit, value, 0) for bit, value in zip(select, values, strict=True)]
+    return reduce(or_, alone)
 
 
 class HeatTable(wiring.Component):
@@ -91,7 +99,7 @@ class HeatTable(wiring.Component):
                 "valid": In(1),
                 "line": In(params.line_width),
                 "place": In(place_layout(params)),
-                "ways": In(data.ArrayLayout(way_layout(params), params.window)),
+                "ways": In(ways_layout(params)),
                 "now": In(params.stamp_width),
                 "settings": In(settings_layout(params)),
                 "demote": In(half_write_layout(params)),
@@ -109,28 +117,27 @@ class HeatTable(wiring.Component):
         m = Module()
         p = self.params
         banks = range(p.window)
-        ways = [self.ways[bank] for bank in banks]
+        ways = self.ways
 
         def each(name: str, values: object) -> Signal:
+            """One bit for each bank."""
             signal = Signal(p.window, name=name)
-            m.d.comb += signal.eq(Cat(values))
+            m.d.comb += signal.eq(Cat(values) if not isinstance(values, Value) else values)
             return signal
 
         # What every way is.
-        rows = [Signal.like(self.place.row, name=f"row{bank}") for bank in banks]
-        m.d.comb += [row.eq(row_in_bank(self.place, bank)) for bank, row in enumerate(rows)]
-        is_here = [lambda slot, bank=bank: (slot.bank == bank) & (slot.row == rows[bank]) for bank in banks]
-        demoted = [self.demote.enable & is_here[bank](self.demote.slot) for bank in banks]
-        demote_half = each("demote_half", (Mux(demoted[b], self.demote.half, ways[b].demote_half) for b in banks))
-        marked = each("marked", (ways[b].touch.cold_half ^ demote_half[b] for b in banks))
-        tracked = each("tracked", (ways[b].touch.tracked_half ^ ways[b].evict_half for b in banks))
+        cold_halves = each("cold_half", (touch.heat.cold_half for touch in ways.touches))
+        marked = each("marked", cold_halves ^ ways.demote_halves)
+        tracked = each("tracked", Cat(touch.heat.tracked_half for touch in ways.touches) ^ ways.evict_halves)
         free = each("free", ~tracked)
-        levels = [Signal(2, name=f"level{bank}") for bank in banks]
-        m.d.comb += [levels[bank].eq(Mux(marked[bank], 0, ways[bank].level)) for bank in banks]
-        cold = each("cold", (tracked[bank] & (levels[bank] == 0) for bank in banks))
+        cold = each("cold", tracked & (marked | ways.expired))
+        # A line being marked cold in this clock has expired already. Only its mark has to know.
+        demoted = where_in(self.place, banks_of(self.demote, p.window), self.demote.slot.row)
+        demote_halves = each("demote_half", replaced(ways.demote_halves, demoted, self.demote.half))
+        levels = [Mux(marked[bank], 0, ways.levels[bank]) for bank in banks]
 
         # Which one the request takes.
-        hits = each("hits", (ways[bank].match & tracked[bank] for bank in banks))
+        hits = each("hits", ways.match & tracked)
         first_free = each("first_free", self._first_in_probe_order(m, free))
         first_cold = each("first_cold", self._first_in_probe_order(m, cold))
         hit = Signal()
@@ -141,13 +148,8 @@ class HeatTable(wiring.Component):
             has_free.eq(free.any()),
             reclaims.eq(~hit & ~has_free & cold.any() & ~self.settings.reclaim_off),
         ]
-        takes = each(
-            "takes",
-            (
-                hits[bank] | (~hit & Mux(has_free, first_free[bank], first_cold[bank] & ~self.settings.reclaim_off))
-                for bank in banks
-            ),
-        )
+        inserts = Mux(has_free, first_free, Mux(self.settings.reclaim_off, 0, first_cold))
+        takes = each("takes", hits | Mux(hit, 0, inserts))
 
         # What becomes of it.
         before = Signal(2)
@@ -156,40 +158,36 @@ class HeatTable(wiring.Component):
         after_count = Signal(COUNT_WIDTH)
         m.d.comb += [
             before.eq(chosen(hits, levels)),
-            count.eq(chosen(hits, [way.touch.count for way in ways])),
+            count.eq(chosen(hits, [touch.heat.count for touch in ways.touches])),
             decayed.eq(Mux(before == 0, Array([count, count >> 1, 0, 0])[self.settings.decay], count)),
             after_count.eq(Mux(decayed == MAX_COUNT, MAX_COUNT, decayed + 1)),
         ]
 
         taken = Signal()
-        m.d.comb += taken.eq(self.valid & (hit | has_free | reclaims))
-        with m.If(self.valid):
-            m.d.comb += [
-                self.tag.hit.eq(hit),
-                self.tag.before.eq(before),
-                self.tag.spill_valid.eq(reclaims),
-            ]
-        with m.If(taken):
-            m.d.comb += [
-                self.tag.tracked.eq(1),
-                self.tag.after.eq(t_level_when_touched(after_count, self.settings)),
-                self.tag.count.eq(after_count),
-                self.tag.slot.eq(chosen(takes, [Cat(Const(bank, p.log2_window), rows[bank]) for bank in banks])),
-            ]
-        with m.If(self.valid & reclaims):
-            m.d.comb += self.tag.spill_line.eq(chosen(first_cold, [way.touch.line for way in ways]))
-
+        lines = [touch.line for touch in ways.touches]
+        slots = [Cat(Const(bank, p.log2_window), row_in_bank(self.place, bank)) for bank in banks]
+        m.d.comb += [
+            taken.eq(self.valid & (hit | has_free | reclaims)),
+            self.tag.tracked.eq(taken),
+            self.tag.hit.eq(self.valid & hit),
+            self.tag.before.eq(Mux(self.valid, before, 0)),
+            self.tag.after.eq(Mux(taken, t_level_when_touched(after_count, self.settings), 0)),
+            self.tag.count.eq(Mux(taken, after_count, 0)),
+            self.tag.slot.eq(Mux(taken, chosen(takes, slots), 0)),
+            self.tag.spill_valid.eq(self.valid & reclaims),
+            self.tag.spill_line.eq(Mux(self.tag.spill_valid, chosen(first_cold, lines), 0)),
+        ]
         m.d.comb += [
             self.write.banks.eq(Mux(self.valid, takes, 0)),
             self.write.place.eq(self.place),
             self.write.touch.line.eq(self.line),
-            self.write.touch.count.eq(after_count),
-            self.write.touch.stamp.eq(self.now),
-            self.write.touch.tracked_half.eq(~chosen(takes, [way.evict_half for way in ways])),
-            self.write.touch.cold_half.eq((takes & demote_half).any()),
-            self.touched_tail.eq(self.valid & (takes & Cat(is_here[b](self.tail) for b in banks)).any()),
+            self.write.touch.heat.count.eq(after_count),
+            self.write.touch.heat.stamp.eq(self.now),
+            self.write.touch.heat.tracked_half.eq(~(takes & ways.evict_halves).any()),
+            self.write.touch.heat.cold_half.eq((takes & demote_halves).any()),
+            self.touched_tail.eq(self.valid & (takes & where_in(self.place, 1 << self.tail.bank, self.tail.row)).any()),
             self.was_tracked.eq(self.valid & (takes & tracked).any()),
-            self.was_marked.eq(self.valid & (takes & tracked & marked).any()),
+            self.was_marked.eq(self.valid & (takes & tracked & (cold_halves ^ demote_halves)).any()),
             self.was_cold.eq(self.valid & (takes & cold).any()),
         ]
         return m

@@ -47,23 +47,55 @@ def row_in_bank(place: data.View, bank: int) -> Value:
     return Mux(place.wrapped[bank], place.next_row, place.row)
 
 
+def where_in(place: data.View, banks: Value, row: Value) -> Value:
+    """``banks``, of which at most one is set, if ``row`` of that bank is in the window; else none."""
+    wrapped = (banks & place.wrapped).any()
+    return Mux(Mux(wrapped, row == place.next_row, row == place.row), banks, 0)
+
+
 # Three parties change a slot, each in its own memory, for a memory has one write port. What two of them share is the
 # XOR of a bit from each: a writer that has read the other's half can set the whole to what it likes.
 #
 #   tracked = touch half ^ evict half        cold mark = touch half ^ demote half
 
 
+def heat_layout(params: Params) -> data.StructLayout:
+    """What the table keeps of a line beside its number."""
+    return data.StructLayout({"count": COUNT_WIDTH, "stamp": params.stamp_width, "tracked_half": 1, "cold_half": 1})
+
+
 def touch_layout(params: Params) -> data.StructLayout:
     """What a request writes to its slot."""
-    return data.StructLayout(
-        {
-            "line": params.line_width,
-            "count": COUNT_WIDTH,
-            "stamp": params.stamp_width,
-            "tracked_half": 1,
-            "cold_half": 1,
-        }
-    )
+    return data.StructLayout({"line": params.line_width, "heat": heat_layout(params)})
+
+
+def touch_write_layout(params: Params) -> data.StructLayout:
+    """A request's write: into one of the banks of its window, or into none."""
+    return data.StructLayout({"banks": params.window, "place": place_layout(params), "touch": touch_layout(params)})
+
+
+def listed_layout(params: Params) -> data.StructLayout:
+    """A touch, as the recency list takes it.
+
+    ``linked``: its slot is in the list already. ``left``: the tail steps off it in the clock of the decision.
+    """
+    slot = params.log2_entries
+    return data.StructLayout({"valid": 1, "linked": 1, "left": 1, "slot": slot, "touch": touch_layout(params)})
+
+
+def collisions_layout(params: Params) -> data.StructLayout:
+    """Where a clock's writes, if they are made, meet an operation's window: by bank."""
+    return data.StructLayout({"touched": params.window, "evicted": params.window, "demoted": params.window, "line": 1})
+
+
+def rows_meet(place: data.View, other: data.View) -> Value:
+    """The banks in which two windows cover the same row."""
+
+    def covered(row: Value) -> Value:
+        """The banks in which ``other`` covers this row."""
+        return Mux(other.next_row == row, other.wrapped, 0) | Mux(other.row == row, ~other.wrapped, 0)
+
+    return (place.wrapped & covered(place.next_row)) | (~place.wrapped & covered(place.row))
 
 
 def half_write_layout(params: Params) -> data.StructLayout:
@@ -71,8 +103,25 @@ def half_write_layout(params: Params) -> data.StructLayout:
     return data.StructLayout({"enable": 1, "slot": slot_layout(params), "half": 1})
 
 
-def touch_write_layout(params: Params) -> data.StructLayout:
-    """A request's write: into one of the banks of its window."""
+def banks_of(write: data.View, window: int) -> Value:
+    """The bank that an eviction or a demotion writes, as one bit of ``window``."""
+    return Mux(write.enable, 1 << write.slot.bank, 0)[:window]
+
+
+def replaced(halves: Value, banks: Value, half: Value) -> Value:
+    """The halves of a window's slots, with ``half`` at ``banks``."""
+    return Mux(half, halves | banks, halves & ~banks)
+
+
+def ways_layout(params: Params) -> data.StructLayout:
+    """What the slots of a window hold, as an operation sees it; by bank."""
     return data.StructLayout(
-        {"banks": params.window, "place": place_layout(params), "touch": touch_layout(params)}
+        {
+            "touches": data.ArrayLayout(touch_layout(params), params.window),
+            "levels": data.ArrayLayout(2, params.window),  # T-levels by counter and age
+            "expired": params.window,  # its age is over T1.age
+            "match": params.window,  # the slot's line number is the operation's
+            "evict_halves": params.window,
+            "demote_halves": params.window,
+        }
     )

@@ -12,35 +12,29 @@ it holds. Once per stage is enough for any number of stages, and is all there is
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from kv_asu.layouts import (
+    banks_of,
+    collisions_layout,
     half_write_layout,
+    heat_layout,
     place_layout,
+    replaced,
     row_in_bank,
+    rows_meet,
     settings_layout,
-    touch_layout,
     touch_write_layout,
+    ways_layout,
+    where_in,
 )
 from kv_asu.murmur3 import Murmur3
 from kv_asu.params import LINE_BITS, Params
+from kv_asu.records import mux, record
 from kv_asu.t_level import t_level
-
-
-def way_layout(params: Params) -> data.StructLayout:
-    """What one slot of the window holds, as the operation sees it."""
-    return data.StructLayout(
-        {
-            "touch": touch_layout(params),
-            "evict_half": 1,
-            "demote_half": 1,
-            "match": 1,  # the slot's line number is the operation's
-            "level": 2,  # its T-level by counter and age
-        }
-    )
 
 
 class Lookup(wiring.Component):
@@ -65,7 +59,7 @@ class Lookup(wiring.Component):
         Empty row ``clear_row`` of every bank instead.
     line : Out(line_width)
     place : Out(place_layout)
-    ways : Out(way_layout) of every bank
+    ways : Out(ways_layout)
     """
 
     def __init__(self, params: Params) -> None:
@@ -87,35 +81,44 @@ class Lookup(wiring.Component):
                 "clear_row": In(row_width),
                 "line": Out(params.line_width),
                 "place": Out(place_layout(params)),
-                "ways": Out(data.ArrayLayout(way_layout(params), params.window)),
+                "ways": Out(ways_layout(params)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        p = self.params
         line, place = self._find_window(m)
-        last = self._remember_writes(m)
         ways = self._read(m, place)
-        line, place = self._delay(m, "read_line", line), self._delay(m, "read_place", place)
+        line, place = self._delay(m, "read_line", line), self._delay_record(m, "read_place", place)
 
-        stages = self.params.table_stages
-        if stages >= 1:
-            ways = self._delay_ways(
-                m, "held", self._settle(m, "read", ways, line, place, last, self.settings, self.now)
-            )
-            line, place = self._delay(m, "held_line", line), self._delay(m, "held_place", place)
+        writes = (self.touch, self.evict, self.demote)
+        last = (
+            record(touch_write_layout(p), "last_touch"),
+            record(half_write_layout(p), "last_evict"),
+            record(half_write_layout(p), "last_demote"),
+        )
+        m.d.sync += [remembered.eq(write) for remembered, write in zip(last, writes, strict=True)]
+
         # Classified a clock before it is decided, an operation is judged by the tick it will be decided in.
-        now = self.ahead if stages == 2 else self.now
-        ways = self._classify(m, ways, line, now)
-        if stages == 2:
-            ways = self._delay_ways(
-                m, "decided", self._settle(m, "classified", ways, line, place, last, self.settings, now)
-            )
-            line, place = self._delay(m, "decided_line", line), self._delay(m, "decided_place", place)
-        ways = self._settle(m, "now", ways, line, place, last, self.decide_settings, self.now)
+        classify_now = self.ahead if p.table_stages == 2 else self.now
+        if p.table_stages >= 1:
+            met = self._collisions(m, "read", place, line, last)
+            ways = self._settle(m, "read", ways, met, last, self.settings, self.now)
+            ways = self._delay_record(m, "held", ways)
+            line, place = self._delay(m, "held_line", line), self._delay_record(m, "held_place", place)
+        ways = self._classify(m, ways, line, classify_now)
+        met = self._collisions(m, "classified", place, line, last)
+        if p.table_stages == 2:
+            ways = self._settle(m, "classified", ways, met, last, self.settings, classify_now)
+            ways = self._delay_record(m, "decided", ways)
+            # Whether this clock writes is known late, and where it would is known early: compared for the next clock.
+            met = self._collisions(m, "next", place, line, writes)
+            met = self._delay_record(m, "met", met)
+            line, place = self._delay(m, "decided_line", line), self._delay_record(m, "decided_place", place)
+        ways = self._settle(m, "now", ways, met, last, self.decide_settings, self.now)
 
-        m.d.comb += [self.line.eq(line), self.place.eq(place)]
-        m.d.comb += [self.ways[bank].eq(way) for bank, way in enumerate(ways)]
+        m.d.comb += [self.line.eq(line), self.place.eq(place), self.ways.eq(ways)]
         return m
 
     def _find_window(self, m: Module) -> tuple[Value, data.View]:
@@ -128,7 +131,7 @@ class Lookup(wiring.Component):
             line = self._delay(m, f"hash{stage}_line", line)
 
         home_bank = pipeline.hash[: p.log2_window]
-        place = Signal(place_layout(p))
+        place = record(place_layout(p), "place")
         m.d.comb += [
             place.row.eq(pipeline.hash[p.log2_window : p.log2_entries] & self.row_mask),
             place.next_row.eq((place.row + 1) & self.row_mask),
@@ -136,35 +139,36 @@ class Lookup(wiring.Component):
         ]
         return line, place
 
-    def _delay(self, m: Module, name: str, value: data.View) -> data.View:
+    def _delay(self, m: Module, name: str, value: Value) -> Signal:
         """The value a clock later; what it belongs to says whether it counts, so it needs no reset."""
         delayed = Signal.like(value, name=name, reset_less=True)
         m.d.sync += delayed.eq(value)
         return delayed
 
-    def _delay_ways(self, m: Module, name: str, ways: list[data.View]) -> list[data.View]:
-        return [self._delay(m, f"{name}_way{bank}", way) for bank, way in enumerate(ways)]
+    def _delay_record(self, m: Module, name: str, value: data.View) -> data.View:
+        delayed = record(value.shape(), name, reset_less=True)
+        m.d.sync += delayed.eq(value)
+        return delayed
 
-    def _read(self, m: Module, place: data.View) -> list[data.View]:
-        """The memories: three to a bank, for the three parties that write."""
+    def _read(self, m: Module, place: data.View) -> data.View:
+        """The memories of each bank: two that requests write, and one for each of the other parties that write."""
         p = self.params
-        ways = []
+        ways = record(ways_layout(p), "way")
+        evicted, demoted = banks_of(self.evict, p.window), banks_of(self.demote, p.window)
+        touch = self.touch.touch
         for bank in range(p.window):
-            way = Signal(way_layout(p), name=f"way{bank}")
-            ways.append(way)
-            row = row_in_bank(place, bank)
-            touched = self.touch.banks[bank]
-            touch_row = row_in_bank(self.touch.place, bank)
+            touched, row = self.touch.banks[bank], row_in_bank(self.touch.place, bank)
             for name, shape, enable, address, value, word in (
-                ("touch", touch_layout(p), touched, touch_row, self.touch.touch, way.touch),
-                ("evict", 1, *self._half_write(self.evict, bank), way.evict_half),
-                ("demote", 1, *self._half_write(self.demote, bank), way.demote_half),
+                ("line", p.line_width, touched, row, touch.line, ways.touches[bank].line),
+                ("heat", heat_layout(p), touched, row, touch.heat, ways.touches[bank].heat),
+                ("evict", 1, evicted[bank], self.evict.slot.row, self.evict.half, ways.evict_halves[bank]),
+                ("demote", 1, demoted[bank], self.demote.slot.row, self.demote.half, ways.demote_halves[bank]),
             ):
                 memory = Memory(shape=shape, depth=p.rows, init=[])
                 m.submodules[f"{name}_bank{bank}"] = memory
                 read, write = memory.read_port(), memory.write_port()
                 m.d.comb += [
-                    read.addr.eq(row),
+                    read.addr.eq(row_in_bank(place, bank)),
                     Value.cast(word).eq(Value.cast(read.data)),
                     write.en.eq(enable | self.clear),
                     write.addr.eq(Mux(self.clear, self.clear_row, address)),
@@ -172,72 +176,76 @@ class Lookup(wiring.Component):
                 ]
         return ways
 
-    @staticmethod
-    def _half_write(write: data.View, bank: int) -> tuple[Value, Value, Value]:
-        return write.enable & (write.slot.bank == bank), write.slot.row, write.half
-
-    def _remember_writes(self, m: Module) -> tuple[data.View, data.View, data.View]:
-        p = self.params
-        touch = Signal(touch_write_layout(p), name="last_touch")
-        evict = Signal(half_write_layout(p), name="last_evict")
-        demote = Signal(half_write_layout(p), name="last_demote")
-        m.d.sync += [touch.eq(self.touch), evict.eq(self.evict), demote.eq(self.demote)]
-        return touch, evict, demote
-
-    def _classify(self, m: Module, ways: list[data.View], line: Value, now: Value) -> list[data.View]:
+    def _classify(self, m: Module, ways: data.View, line: Value, now: Value) -> data.View:
         """Is the slot's line the operation's, and how hot is it?"""
-        classified = []
-        for bank, way in enumerate(ways):
-            view = Signal(way_layout(self.params), name=f"classified{bank}")
-            age = Signal(self.params.stamp_width, name=f"age{bank}")
+        classified = record(ways_layout(self.params), "classified")
+        ages = [Signal(self.params.stamp_width, name=f"age{bank}") for bank in range(self.params.window)]
+        m.d.comb += [
+            classified.touches.eq(ways.touches),
+            classified.match.eq(Cat(touch.line == line for touch in ways.touches)),
+            classified.expired.eq(Cat(age > self.settings.t1_age for age in ages)),
+            classified.evict_halves.eq(ways.evict_halves),
+            classified.demote_halves.eq(ways.demote_halves),
+        ]
+        for bank, (age, touch) in enumerate(zip(ages, ways.touches, strict=True)):
             m.d.comb += [
-                age.eq(now - way.touch.stamp),
-                view.eq(way),
-                view.match.eq(way.touch.line == line),
-                view.level.eq(t_level(way.touch.count, age, self.settings)),
+                age.eq(now - touch.heat.stamp),
+                classified.levels[bank].eq(t_level(touch.heat.count, age, self.settings)),
             ]
-            classified.append(view)
         return classified
+
+    def _collisions(
+        self, m: Module, name: str, place: data.View, line: Value, writes: tuple[data.View, ...]
+    ) -> data.View:
+        """Where a clock's writes, if they are made, meet the operation's window."""
+        touch, evict, demote = writes
+        met = record(collisions_layout(self.params), f"{name}_met")
+        m.d.comb += [
+            met.touched.eq(rows_meet(place, touch.place)),
+            met.evicted.eq(where_in(place, 1 << evict.slot.bank, evict.slot.row)),
+            met.demoted.eq(where_in(place, 1 << demote.slot.bank, demote.slot.row)),
+            met.line.eq(touch.touch.line == line),
+        ]
+        return met
 
     def _settle(
         self,
         m: Module,
         name: str,
-        ways: list[data.View],
-        line: Value,
-        place: data.View,
-        last: tuple[data.View, data.View, data.View],
+        ways: data.View,
+        met: data.View,
+        last: tuple[data.View, ...],
         settings: data.View,
         now: Value,
-    ) -> list[data.View]:
+    ) -> data.View:
         """The ways with the last clock's writes laid over them."""
         p = self.params
-        touch, evict, demote = last
+        write, evict, demote = last
+        touch = write.touch
         age = Signal(p.stamp_width, name=f"{name}_last_age")
-        match = Signal(name=f"{name}_last_match")
         level = Signal(2, name=f"{name}_last_level")
+        touched = Signal(p.window, name=f"{name}_touched")
+        evicted = Signal(p.window, name=f"{name}_evicted")
+        demoted = Signal(p.window, name=f"{name}_demoted")
+        # T1.age is 1 at least: what was touched a clock ago has not expired.
+        expired = age > settings.t1_age if now is self.ahead else Const(0)
         m.d.comb += [
-            age.eq(now - touch.touch.stamp),
-            match.eq(touch.touch.line == line),
-            level.eq(t_level(touch.touch.count, age, settings)),
+            age.eq(now - touch.heat.stamp),
+            level.eq(t_level(touch.heat.count, age, settings)),
+            touched.eq(write.banks & met.touched),
+            evicted.eq(Mux(evict.enable, met.evicted, 0)),
+            demoted.eq(Mux(demote.enable, met.demoted, 0)),
         ]
-        settled = []
-        for bank, way in enumerate(ways):
-            row = Signal.like(place.row, name=f"{name}_row{bank}")
-            touched = Signal(name=f"{name}_touched{bank}")
-            view = Signal(way_layout(p), name=f"{name}_settled{bank}")
+        settled = record(ways_layout(p), f"{name}_settled")
+        m.d.comb += [
+            settled.match.eq(replaced(ways.match, touched, met.line)),
+            settled.expired.eq(replaced(ways.expired, touched, expired)),
+            settled.evict_halves.eq(replaced(ways.evict_halves, evicted, evict.half)),
+            settled.demote_halves.eq(replaced(ways.demote_halves, demoted, demote.half)),
+        ]
+        for bank in range(p.window):
             m.d.comb += [
-                row.eq(row_in_bank(place, bank)),
-                touched.eq(touch.banks[bank] & (row_in_bank(touch.place, bank) == row)),
-                view.touch.eq(Mux(touched, touch.touch, way.touch)),
-                view.match.eq(Mux(touched, match, way.match)),
-                view.level.eq(Mux(touched, level, way.level)),
-                view.evict_half.eq(Mux(self._wrote(evict, bank, row), evict.half, way.evict_half)),
-                view.demote_half.eq(Mux(self._wrote(demote, bank, row), demote.half, way.demote_half)),
+                settled.touches[bank].eq(mux(touched[bank], touch, ways.touches[bank])),
+                settled.levels[bank].eq(Mux(touched[bank], level, ways.levels[bank])),
             ]
-            settled.append(view)
         return settled
-
-    @staticmethod
-    def _wrote(write: data.View, bank: int, row: Value) -> Value:
-        return write.enable & (write.slot.bank == bank) & (write.slot.row == row)

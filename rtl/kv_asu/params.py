@@ -7,6 +7,9 @@ from dataclasses import asdict, dataclass, fields
 #: The bits that name a byte inside a 256-byte line.
 LINE_BITS = 8
 
+#: The largest granule: 2^24 bytes.
+MAX_LINE_SHIFT = 24
+
 _RANGES: dict[str, range | tuple[int, ...]] = {
     "addr_width": range(32, 65),
     "log2_entries": range(3, 17),
@@ -125,6 +128,11 @@ class Params:
     def latency(self) -> int:
         """L: clocks from an operation to its answer."""
         return 1 + self.hash_stages + self.table_stages
+
+    @property
+    def list_follows(self) -> bool:
+        """The recency list takes a touch in the clock after its decision, not in the same."""
+        return self.table_stages == 2
 
     @property
     def t1_limit(self) -> int:

@@ -11,8 +11,8 @@ from kv_asu.params import Params
 
 class Population(wiring.Component):
     """Members: ``clear``; this clock's ``insert`` into a free slot, ``demote``, ``warm`` (a marked line was touched or
-    spilled) and ``pop`` (a marked line was evicted); the counts ``tracked`` and ``cold``; ``any_marked``: after this
-    clock's demotion and request a line has a cold mark.
+    spilled) and ``pop`` (a marked line was evicted); the counts ``tracked`` and ``cold``; ``marked``: a line has a
+    cold mark after this clock's demotion; ``left_marked``: and after its request.
     """
 
     def __init__(self, params: Params) -> None:
@@ -26,16 +26,18 @@ class Population(wiring.Component):
                 "pop": In(1),
                 "tracked": Out(width),
                 "cold": Out(width),
-                "any_marked": Out(1),
+                "marked": Out(1),
+                "left_marked": Out(1),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        # ``warm`` comes late in the clock: both cases are ready for it.
-        m.d.comb += self.any_marked.eq(
-            Mux(self.warm, (self.cold > 1) | ((self.cold == 1) & self.demote), (self.cold != 0) | self.demote)
-        )
+        m.d.comb += [
+            self.marked.eq((self.cold != 0) | self.demote),
+            # ``warm`` comes late in the clock: both cases are ready for it.
+            self.left_marked.eq(Mux(self.warm, (self.cold > 1) | ((self.cold == 1) & self.demote), self.marked)),
+        ]
         m.d.sync += [
             self.tracked.eq(self.tracked + self.insert - self.pop),
             self.cold.eq(self.cold + self.demote - self.warm - self.pop),

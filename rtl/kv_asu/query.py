@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from kv_asu.heat_table import chosen
-from kv_asu.layouts import COUNT_WIDTH
-from kv_asu.lookup import way_layout
+from kv_asu.layouts import COUNT_WIDTH, ways_layout
 from kv_asu.params import Params
 
 
@@ -33,7 +32,7 @@ class Query(wiring.Component):
         super().__init__(
             {
                 "valid": In(1),
-                "ways": In(data.ArrayLayout(way_layout(params), params.window)),
+                "ways": In(ways_layout(params)),
                 "min_tlevel": In(2),
                 "boost": In(1),
                 "tracked": Out(1),
@@ -45,18 +44,17 @@ class Query(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        ways = [self.ways[bank] for bank in range(self.params.window)]
+        ways = self.ways
+        tracked = Cat(touch.heat.tracked_half for touch in ways.touches) ^ ways.evict_halves
+        marked = Cat(touch.heat.cold_half for touch in ways.touches) ^ ways.demote_halves
         hits = Signal(self.params.window)
         level = Signal(2)
-        for hit, way in zip(hits, ways, strict=True):
-            m.d.comb += hit.eq(self.valid & way.match & (way.touch.tracked_half ^ way.evict_half))
-        marked = [way.touch.cold_half ^ way.demote_half for way in ways]
-        levels = [Mux(mark, 0, way.level) for mark, way in zip(marked, ways, strict=True)]
         m.d.comb += [
-            level.eq(chosen(hits, levels)),
+            hits.eq(Mux(self.valid, ways.match & tracked, 0)),
+            level.eq(chosen(hits & ~marked, list(ways.levels))),
             self.tracked.eq(hits.any()),
             self.tlevel.eq(Mux(self.tracked & self.boost & (level != 3), level + 1, level)),
             self.hit.eq(self.tracked & (self.tlevel >= self.min_tlevel)),
-            self.count.eq(chosen(hits, [way.touch.count for way in ways])),
+            self.count.eq(chosen(hits, [touch.heat.count for touch in ways.touches])),
         ]
         return m

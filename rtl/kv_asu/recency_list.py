@@ -35,18 +35,21 @@ class RecencyList(wiring.Component):
     clear : In(1)
         Empty the list.
     touch : In(1)
-        The request decided in this clock took a slot.
+        The request decided in this clock took a slot; in the last clock, in a build whose list follows.
     line : In(line_layout)
         That slot, its new stamp and cold half.
     linked : In(1)
         The slot is in the list already.
+    left : In(1)
+        The tail stepped off it in the clock of the decision.
     pop, demote : In(1)
         Move the tail, the candidate, on by one; only while it is ready.
     tail, candidate : Out(line_layout)
+    oldest : Out(line_layout), oldest_valid : Out(1)
+        The coldest line that has no cold mark when the clock ends. A list that follows gives the candidate, which may
+        have been touched lately and not be it any more.
     tail_ready, candidate_ready : Out(1)
         The cursor stands still on a line that no touch in flight is taking away.
-    next_candidate : Out(line_layout), next_candidate_valid : Out(1)
-        Where the candidate will stand in the next clock.
     next_tail : Out(slot)
         Where the tail will stand in the next clock, for the memory of line numbers.
     """
@@ -59,14 +62,15 @@ class RecencyList(wiring.Component):
                 "touch": In(1),
                 "line": In(line_layout(params)),
                 "linked": In(1),
+                "left": In(1),
                 "pop": In(1),
                 "demote": In(1),
                 "tail": Out(line_layout(params)),
                 "tail_ready": Out(1),
                 "candidate": Out(line_layout(params)),
                 "candidate_ready": Out(1),
-                "next_candidate": Out(line_layout(params)),
-                "next_candidate_valid": Out(1),
+                "oldest": Out(line_layout(params)),
+                "oldest_valid": Out(1),
                 "next_tail": Out(params.log2_entries),
             }
         )
@@ -78,10 +82,12 @@ class RecencyList(wiring.Component):
         # The touch whose links are out in this clock.
         touch = Signal()
         linked = Signal()
+        left = Signal()
         self_line = Signal(line_layout(p))
         m.d.sync += [
             touch.eq(self.touch & ~self.clear),
             linked.eq(self.linked),
+            left.eq(self.left),
             self_line.eq(self.line),
         ]
 
@@ -101,7 +107,7 @@ class RecencyList(wiring.Component):
 
         m.submodules.tail = tail = Cursor(p)
         m.submodules.candidate = candidate = Cursor(p)
-        is_tail = tail.valid & (tail.line.slot == self_line.slot)
+        is_tail = tail.taken | left
         moves = Signal()
         m.d.comb += moves.eq(self_line.slot != head.slot)
 
@@ -161,6 +167,8 @@ class RecencyList(wiring.Component):
         for cursor in (tail, candidate):
             m.d.comb += [
                 cursor.clear.eq(self.clear),
+                cursor.touch.eq(self.touch),
+                cursor.touched_slot.eq(self.line.slot),
                 cursor.moved.eq(moved),
                 cursor.last_moved.eq(last_moved),
                 cursor.head.eq(head.slot),
@@ -179,8 +187,8 @@ class RecencyList(wiring.Component):
             self.next_tail.eq(tail.next_line.slot),
             self.candidate.eq(candidate.line),
             self.candidate_ready.eq(candidate.ready),
-            self.next_candidate.eq(candidate.next_line),
-            self.next_candidate_valid.eq(candidate.next_valid),
+            self.oldest.eq(Mux(candidate.valid, candidate.line, self_line) if p.list_follows else candidate.next_line),
+            self.oldest_valid.eq(candidate.valid | touch if p.list_follows else candidate.next_valid),
         ]
         return m
 

@@ -6,8 +6,8 @@ age would wrap. Retirement goes before the request of the same clock.
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Signal
-from amaranth.lib import wiring
+from amaranth.hdl import Module, Signal, Value
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from kv_asu.layouts import half_write_layout
@@ -22,7 +22,7 @@ class Retirement(wiring.Component):
     -------
     active : In(1)
     candidate : In(line_layout), ready : In(1)
-    next_candidate : In(line_layout), next_candidate_valid : In(1)
+    oldest : In(line_layout), oldest_valid : In(1)
         As the recency list has them.
     now : In(stamp_width), t1_age : In(16)
     demote : Out(half_write_layout)
@@ -37,8 +37,8 @@ class Retirement(wiring.Component):
                 "active": In(1),
                 "candidate": In(line_layout(params)),
                 "ready": In(1),
-                "next_candidate": In(line_layout(params)),
-                "next_candidate_valid": In(1),
+                "oldest": In(line_layout(params)),
+                "oldest_valid": In(1),
                 "now": In(params.stamp_width),
                 "t1_age": In(16),
                 "demote": Out(half_write_layout(params)),
@@ -48,14 +48,16 @@ class Retirement(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        age = Signal(self.params.stamp_width)
-        next_age = Signal(self.params.stamp_width)
+
+        def expired(name: str, line: data.View) -> Value:
+            age = Signal(self.params.stamp_width, name=f"{name}_age")
+            m.d.comb += age.eq(self.now - line.stamp)
+            return age > self.t1_age
+
         m.d.comb += [
-            age.eq(self.now - self.candidate.stamp),
-            self.demote.enable.eq(self.active & self.ready & (age > self.t1_age)),
+            self.demote.enable.eq(self.active & self.ready & expired("candidate", self.candidate)),
             self.demote.slot.eq(self.candidate.slot),
             self.demote.half.eq(~self.candidate.cold_half),
-            next_age.eq(self.now - self.next_candidate.stamp),
-            self.unmarked_cold.eq(self.next_candidate_valid & (next_age > self.t1_age)),
+            self.unmarked_cold.eq(self.oldest_valid & expired("oldest", self.oldest)),
         ]
         return m

@@ -74,8 +74,8 @@ def library(params: Params) -> Path:
             runtime = pool.submit(_runtime, compiler, verilator)
             (folder / "pins.h").write_text(header)
             (folder / "kv_asu.sv").write_text(text)
-            verilator.run([*_VERILATOR_FLAGS, "-DKV_ASU_RANDOM_MEMORIES", "--top-module", "kv_asu", "-Mdir", ".",
-                           "kv_asu.sv"], folder)  # fmt: skip
+            verilator.run([*_VERILATOR_FLAGS, "-DKV_ASU_RANDOM_MEMORIES", "--top-module", "registered", "--prefix", "Vkv_asu",
+                           "-Mdir", ".", "kv_asu.sv"], folder)  # fmt: skip
             sources = [*sorted(path.name for path in folder.glob("Vkv_asu*.cpp")), str(_HARNESS)]
             # One translation unit: the headers are read once.
             (folder / "all.cc").write_text("".join(f'#include "{source}"\n' for source in sources))
@@ -107,7 +107,34 @@ def _for_simulation(text: str) -> str:
     No falling edge is then evaluated for nothing. A chip's registers hold anything until they are reset, as its
     memories do; here they are random and follow the instance's seed.
     """
+    text = _with_input_registers(text)
     return _POWER_UP_VALUE.sub(r"\1", text.replace("@(posedge clk)", "@(edge clk)"))
+
+
+def _with_input_registers(text: str) -> str:
+    """The Verilog and around it a module ``registered``: what follows from an input is then evaluated only once, with
+    what follows from the registers, and not also when the input changes.
+    """
+    (header,) = re.findall(r"^module kv_asu \((.*?)^\);", text, re.MULTILINE | re.DOTALL)
+    pins = re.findall(r"(input|output) (?:wire|reg) (\[\d+:0\] )?(\w+)", header)
+    inputs = [(width, name) for direction, width, name in pins if direction == "input" and name != "clk"]
+    lines = [
+        "module registered (",
+        ",\n".join(f"  {direction} wire {width}{name}" for direction, width, name in pins),
+        ");",
+        *(f"  reg {width}taken_{name};" for width, name in inputs),
+        "  always_ff @(posedge clk) begin",
+        *(f"    taken_{name} <= {name};" for _, name in inputs),
+        "  end",
+        "  kv_asu core (",
+        ",\n".join(
+            f"    .{name}({f'taken_{name}' if direction == 'input' and name != 'clk' else name})"
+            for direction, _, name in pins
+        ),
+        "  );",
+        "endmodule",
+    ]
+    return text + "\n" + "\n".join(lines) + "\n"
 
 
 def _runtime(compiler: _Compiler, verilator: _Verilator) -> Path:

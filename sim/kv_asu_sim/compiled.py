@@ -6,8 +6,8 @@
 >>> tags = core.request(addresses)                     # one a clock; tags["tag_hit"], tags["tag_before"], ...
 >>> core.read(core.params.config_base + 8 + 0x34, 4)   # TRACKED
 
-Time is counted in clocks, and every call says how many it takes, so that a model can keep in step. In each clock the
-outputs are taken, the inputs driven, and the rising edge follows: an operation of clock c is answered in clock c + L.
+Time is counted in clocks, and every call says how many it takes, so that a model can keep in step: an
+operation of clock c is answered in clock c + L.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class CompiledCore:
 
     @property
     def irq(self) -> bool:
-        """The ``irq`` pin in the clock to come."""
+        """The ``irq`` pin in the last clock."""
         return bool(self._library.core_irq(self._core))
 
     @property

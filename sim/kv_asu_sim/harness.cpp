@@ -1,9 +1,10 @@
 // Clocks a Verilated kv_asu in batches. build.py compiles this file with the Verilated core and a generated pins.h, which
 // lists the pins of pins.py, PIN(type, name) for each field of a row, and the core's LATENCY.
 //
-// One *clock* here is: take the outputs, drive the inputs, rising edge. So an operation driven in clock c is answered by
-// the outputs of clock c + L. No output depends on an input of the same clock. build.py lets the core's flip-flops act on
-// both edges of clk: one evaluation is then a whole clock.
+// One *clock* here is: drive the inputs, edge, take the outputs. build.py puts a register in front of every input, so
+// the edge moves the core on to the clock whose inputs now stand in those registers: the outputs are those of the same
+// clock, none of which depends on them. An operation driven in clock c is answered by the outputs of clock c + L. build.py
+// also lets flip-flops act on both edges of clk: one evaluation is then a whole clock, and nothing is evaluated twice.
 
 #include <cstddef>
 #include <cstdint>
@@ -68,26 +69,33 @@ struct Core {
 #define DRIVE(type, name) top.name = row.name;
     void drive(const Inputs& row) { INPUTS(DRIVE) }
 
-    void edge() {
+    // One clock; `seen` is called while its outputs stand.
+    template <class Seen>
+    void edge(Seen seen) {
+        top.clk = !top.clk;
+        top.eval();
         const bool on_time = top.tag_valid == requests.due() && top.answer_valid == queries.due() &&
                              top.victim_valid == evicts.due();
         if (watched && !on_time && fault > clock) fault = clock;
+        seen();
         if (top.rst) {
             watched = true;
             requests.forget(), queries.forget(), evicts.forget();
         } else {
             requests.shift(top.req_valid), queries.shift(top.query_valid), evicts.shift(top.evict_valid);
         }
-        top.clk = !top.clk;
-        top.eval();
         ++clock;
+    }
+    void edge() {
+        edge([] {});
     }
 
     // One clock; an answer due in it goes to `rows`.
     template <class Row>
     void step(InFlight& port, Row*& rows) {
-        if (port.due()) take(top, *rows++);
-        edge();
+        edge([&] {
+            if (port.due()) take(top, *rows++);
+        });
     }
 
     // `count` operations of one port, number i in clock at[i] or, without `at`, one a clock; then, when `drain`, the clocks
@@ -131,9 +139,8 @@ API void core_reset(Core* core, uint64_t clocks) {
 API void core_run(Core* core, size_t count, const Inputs* inputs, Outputs* outputs) {
     const CData power_good = core->top.power_good;
     for (size_t i = 0; i < count; ++i) {
-        take(core->top, outputs[i]);
         core->drive(inputs[i]);
-        core->edge();
+        core->edge([&] { take(core->top, outputs[i]); });
     }
     core->drive(Inputs{});
     core->top.power_good = power_good;
@@ -162,10 +169,9 @@ API int core_read(Core* core, unsigned function, unsigned number, uint32_t* data
     core->top.cfg_ext_read_received = 1;
     core->edge();
     core->top.cfg_ext_read_received = 0;
-    *data = core->top.cfg_ext_read_data;
-    const int valid = core->top.cfg_ext_read_data_valid;
     core->edge();
-    return valid;
+    *data = core->top.cfg_ext_read_data;
+    return core->top.cfg_ext_read_data_valid;
 }
 
 // One clock.
