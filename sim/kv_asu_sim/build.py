@@ -74,8 +74,8 @@ def library(params: Params) -> Path:
             runtime = pool.submit(_runtime, compiler, verilator)
             (folder / "pins.h").write_text(header)
             (folder / "kv_asu.sv").write_text(text)
-            verilator.run([*_VERILATOR_FLAGS, "-DKV_ASU_RANDOM_MEMORIES", "--top-module", "registered", "--prefix", "Vkv_asu",
-                           "-Mdir", ".", "kv_asu.sv"], folder)  # fmt: skip
+            verilator.run([*_VERILATOR_FLAGS, "-DKV_ASU_RANDOM_MEMORIES", "--top-module", "registered",
+                           "--prefix", "Vkv_asu", "-Mdir", ".", "kv_asu.sv"], folder)  # fmt: skip
             sources = [*sorted(path.name for path in folder.glob("Vkv_asu*.cpp")), str(_HARNESS)]
             # One translation unit: the headers are read once.
             (folder / "all.cc").write_text("".join(f'#include "{source}"\n' for source in sources))
