@@ -35,7 +35,7 @@ event time has caught up with it.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -385,6 +385,28 @@ class Driver:
                 raise
         return Retrieval(lines, status.astype(np.uint8), self._now - start, release if reads else _nothing)
 
+    def admit(self, lines: Iterable[int]) -> None:
+        """Lines that a kernel has just written: new KV is resident at birth. Takes no event time.
+
+        Parameters
+        ----------
+        lines : iterable of int
+            Line numbers; those that have a place already keep it.
+
+        Raises
+        ------
+        OSError
+            ENOMEM: what is held leaves no room in the demand bank. None is admitted then.
+        """
+        new = [line for line in dict.fromkeys(lines) if self._bank(line) is None]
+        room = self.residency.free(Bank.DEMAND) + self.residency.collectable(Bank.DEMAND)
+        if len(new) > room:
+            raise OSError(errno.ENOMEM, f"the demand bank has room for {room} lines, not {len(new)}")
+        self._make_room(Bank.DEMAND, len(new))
+        for line in new:
+            self.residency.reserve(line, Bank.DEMAND)
+            self.residency.land(line)
+
     # Checks
 
     def _check_open(self, fd: int) -> None:
@@ -524,10 +546,11 @@ class Driver:
                 self.residency.reserve(line, bank)
                 self._coming[line] = burst
         if bank is Bank.DEMAND:
-            for line in self._coming.keys() & fetch:
-                self._demanded.add(line)
-                self.dma.hurry(self._coming[line])
-        fills = {self._coming[line]: None for line in fetch if line in self._coming}
+            for line in fetch:
+                if line in self._coming:
+                    self._demanded.add(line)
+                    self.dma.hurry(self._coming[line])
+        fills = {self._coming[line]: None for line in fetch if line in self._coming}  # each once, in order
         if clocks:
             yield self.env.timeout(clocks * CLOCK_NS)
         if self.dma.free(bank) >= len(bursts):

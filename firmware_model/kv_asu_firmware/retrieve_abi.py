@@ -122,7 +122,8 @@ def new_buffer(lines: int, **fields: int) -> bytearray:
     lines : int
         How many status bytes to leave room for: at least the lines the request covers.
     **fields : int
-        Fields of the struct by name. `version`, `size` and `kind` have their usual values unless given, the rest is 0.
+        Fields of the struct by name. Unless given, `version` and `size` are right, one token's K and V are asked for,
+        its place in a picture is `NO_PATCH`, and the rest is 0.
 
     Raises
     ------
@@ -131,7 +132,9 @@ def new_buffer(lines: int, **fields: int) -> bytearray:
     """
     buffer = bytearray(RETRIEVE.itemsize + lines)
     header = np.frombuffer(buffer, RETRIEVE, count=1)
-    for name, value in {"version": VERSION, "size": len(buffer), "kind": Kind.BOTH, **fields}.items():
+    usual = {"version": VERSION, "size": len(buffer), "token_count": 1, "kind": Kind.BOTH}
+    usual |= {"patch_row": NO_PATCH, "patch_column": NO_PATCH}
+    for name, value in (usual | fields).items():
         if RETRIEVE.names is None or name not in RETRIEVE.names:
             raise ValueError(f"struct kv_retrieve has no field {name!r}")
         most = np.iinfo(RETRIEVE[name].base).max
