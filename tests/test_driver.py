@@ -7,6 +7,7 @@ import errno
 import mmap
 from collections.abc import Generator, Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -432,6 +433,15 @@ def test_a_prefetch_fetches_what_is_warm_enough_and_touches_nothing() -> None:
     assert board.core.touches == touches
 
 
+def test_a_line_once_demanded_is_not_touched_when_a_prefetch_brings_it_back() -> None:
+    board = Board()
+    board.retrieve()
+    board.residency.collect(line(0))
+    board.retrieve(flags=Flag.PREFETCH)
+    assert line(0) in board.residency
+    assert board.core.touches == [line(0)]
+
+
 def test_a_line_that_a_prefetch_leaves_out_is_told_as_queued_when_another_call_has() -> None:
     board = Board()
     board.retrieve(flags=Flag.NO_WAIT)
@@ -578,6 +588,18 @@ def test_a_request_that_waits_for_room_gets_it_when_the_other_ends() -> None:
     assert board.residency.lines(Bank.DEMAND) == [line(10), line(11)]
 
 
+def test_waiting_for_room_ends_at_the_timeout() -> None:
+    board = Board(demand=2, timeout_ns=5000)
+    reading = board.env.run(until=board.env.process(board.driver.nv_kvmem_retrieve(Request(token_count=2))))
+    assert isinstance(reading, Retrieval)
+    began = int(board.env.now)
+    board.fails(errno.ETIMEDOUT, first_token=10)
+    assert 5000 <= int(board.env.now) - began <= 5000 + 10  # and what event time had to catch up
+    reading.release()
+    board.retrieve(first_token=10)
+    assert board.idle
+
+
 def test_admitting_more_than_there_is_room_for() -> None:
     board = Board(demand=3)
     board.driver.admit([line(0), line(1), line(1)])
@@ -626,6 +648,23 @@ def test_rows_are_a_streams_own_and_shared_by_its_layers_and_heads() -> None:
     _, other = board.retrieve(stream=1, frame=8, patch_row=4, flags=Flag.SPATIAL_BOOST)
     _, same = board.retrieve(layer=1, head=2, frame=8, patch_row=4, flags=Flag.SPATIAL_BOOST)
     assert (other, same) == ([RESIDENT | TRACKED | 1], [RESIDENT | TRACKED | 2])
+
+
+def test_another_streams_heat_is_its_own() -> None:
+    board = Board()
+    there = line(0, stream=1)
+    board.driver.admit([there])
+    board.touch([there], 3)
+    board.retrieve(stream=1, **HOT)
+    _, status = board.retrieve(stream=1, frame=8, patch_row=4, flags=Flag.SPATIAL_BOOST)
+    assert status == [RESIDENT | TRACKED | 3]
+
+
+def test_heat_is_forgotten_when_the_stream_has_moved_on() -> None:
+    board = heated(3)
+    board.retrieve(frame=9, patch_row=0)
+    _, status = board.retrieve(first_token=1, frame=8, patch_row=4, flags=Flag.SPATIAL_BOOST)
+    assert status == [RESIDENT | TRACKED | 1]
 
 
 def test_a_boost_does_not_heat_its_own_row() -> None:
@@ -840,6 +879,30 @@ def test_a_kernel_is_told_of_errors() -> None:
         assert caught.value.errno == code
 
 
+@pytest.mark.parametrize("when", [1, 10, 20, 500])
+def test_an_interrupted_kernel_holds_nothing(when: int) -> None:
+    """At the query port, while room is made, and while the fill is on its way."""
+    board = Board(demand=2, tick_shift=0)
+    board.touch([line(10), line(11)])
+    board.driver.admit([line(10), line(11)])
+    board.core.idle(200)
+
+    def kernel() -> Kernel:
+        try:
+            yield from board.driver.nv_kvmem_retrieve(Request(token_count=2))
+        except simpy.Interrupt:
+            return
+        pytest.fail("it was not interrupted")
+
+    process = board.env.process(kernel())
+    board.settle(when)
+    process.interrupt()
+    board.settle()
+    assert board.idle
+    board.retrieve(token_count=2)
+    assert board.residency.lines(Bank.DEMAND) == [line(0), line(1)]
+
+
 def test_releasing_twice_is_once() -> None:
     board = Board()
     got = board.env.run(until=board.env.process(board.driver.nv_kvmem_retrieve(Request())))
@@ -848,6 +911,15 @@ def test_releasing_twice_is_once() -> None:
     got.release()
     got.release()
     assert board.idle
+
+
+def test_the_documented_call() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "driver.md").read_text()
+    snippet = text.split("```python\n")[1].split("```")[0]
+    layout = AddressMap(layers=4, heads=2, head_size=64, max_tokens=256)
+    names: dict[str, Any] = {"core": GoldenBus(), "kv": layout}
+    exec(snippet, names)
+    assert names["status"].tolist() == [QUEUED] * 64
 
 
 REQUESTS = st.builds(

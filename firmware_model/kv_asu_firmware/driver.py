@@ -56,7 +56,7 @@ from vrex.trace.address_map import AddressMap
 #: The core's clock.
 CLOCK_NS = 2
 
-#: A line this warm makes its patch row hot: the source's own threshold for what is worth keeping.
+#: A line this warm makes its patch row hot: T2, from where on lines are taken to be worth keeping.
 HOT_TLEVEL = 2
 
 _ALL_FLAGS = sum(Flag)
@@ -369,20 +369,23 @@ class Driver:
         # The caller of a demand that waits is about to read all its lines, and says itself when it has.
         reads = waits and not prefetch
         keep = numbers if reads else lines[resident & warm].tolist()
-        fills = yield from self._start_fetch(lines[fetch].tolist(), keep, Bank(prefetch), deadline if waits else None)
+        queued, fills = yield from self._start_fetch(
+            lines[fetch].tolist(), keep, Bank(prefetch), deadline if waits else None
+        )
         release = partial(self._release, keep)
         if not prefetch:
             for line in numbers:
                 self._promote(line)
         if not reads:
             _when(fills, release)
-        if waits:
-            try:
+        try:
+            yield queued
+            if waits:
                 yield from self._wait(fills, deadline)
-            except OSError:
-                if reads:
-                    release()
-                raise
+        except BaseException:  # timeout, or the kernel's process is interrupted
+            if reads:
+                release()
+            raise
         return Retrieval(lines, status.astype(np.uint8), self._now - start, release if reads else _nothing)
 
     def admit(self, lines: Iterable[int]) -> None:
@@ -507,14 +510,16 @@ class Driver:
 
     def _start_fetch(
         self, fetch: Sequence[int], keep: Sequence[int], bank: Bank, deadline: int | None
-    ) -> Process[simpy.Event]:
+    ) -> Process[tuple[simpy.Event, simpy.Event]]:
         """Make room for the missing lines of a request, hold what it keeps, and queue the DMA.
 
         All or nothing, so that requests that wait for room hold none meanwhile and cannot wait for each other.
 
         Returns
         -------
-        simpy.Event
+        queued : simpy.Event
+            Happens when room has been made, and the DMA is queued unless its queue is full.
+        fills : simpy.Event
             Happens when everything the request fetches has landed, what earlier requests had queued with it.
         """
         while True:
@@ -551,13 +556,15 @@ class Driver:
                     self._demanded.add(line)
                     self.dma.hurry(self._coming[line])
         fills = {self._coming[line]: None for line in fetch if line in self._coming}  # each once, in order
-        if clocks:
-            yield self.env.timeout(clocks * CLOCK_NS)
-        if self.dma.free(bank) >= len(bursts):
-            self.dma.submit(bursts, self._land)
-        else:
+        queued = self.env.timeout(clocks * CLOCK_NS)
+        _when(queued, partial(self._queue, bursts))
+        return queued, simpy.AllOf(self.env, [burst.landed for burst in fills])
+
+    def _queue(self, bursts: Sequence[Burst]) -> None:
+        if bursts and self.dma.free(bursts[0].bank) < len(bursts):
             self.env.process(self._feed(bursts))
-        return simpy.AllOf(self.env, [burst.landed for burst in fills])
+        else:
+            self.dma.submit(bursts, self._land)
 
     def _feed(self, bursts: Sequence[Burst]) -> Process[None]:
         """Queue bursts as entries become free; goes on when the call that wanted them has timed out."""
@@ -651,7 +658,7 @@ def _writable_bytes(buffer: Any) -> npt.NDArray[np.uint8]:
 
 def _when(event: simpy.Event, action: Callable[[], None]) -> None:
     """Act when an event has happened, or now if it has."""
-    if event.triggered or event.callbacks is None:
+    if event.callbacks is None:
         action()
     else:
         event.callbacks.append(lambda _: action())
