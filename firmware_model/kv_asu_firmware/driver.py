@@ -657,11 +657,9 @@ def _writable_bytes(buffer: Any) -> npt.NDArray[np.uint8]:
 
 
 def _when(event: simpy.Event, action: Callable[[], None]) -> None:
-    """Act when an event has happened, or now if it has."""
-    if event.callbacks is None:
-        action()
-    else:
-        event.callbacks.append(lambda _: action())
+    """Act when an event that has just been made happens."""
+    assert event.callbacks is not None
+    event.callbacks.append(lambda _: action())
 
 
 def _nothing() -> None:
