@@ -1,0 +1,165 @@
+"""Which KV lines are in fast memory, and which of them may be collected.
+
+Fast memory has two banks: one for lines that were asked for, and one for lines that were prefetched, so that a wrong
+guess never displaces a line somebody reads. Places are counted in lines. A line takes its place when its transfer is
+queued, is resident from when it lands, and cannot be collected while it is on its way or held.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterable
+from enum import IntEnum
+from itertools import islice
+
+
+class Bank(IntEnum):
+    """The two banks of fast memory."""
+
+    DEMAND = 0
+    PREFETCH = 1
+
+
+class Residency:
+    """The lines in fast memory, each bank in the order of last use.
+
+    Parameters
+    ----------
+    demand_lines : int
+        Places in the demand bank, at least 1.
+    prefetch_lines : int
+        Places in the prefetch bank; 0 leaves prefetching out.
+
+    Raises
+    ------
+    ValueError
+        A bank's size is out of range.
+    """
+
+    def __init__(self, demand_lines: int, prefetch_lines: int = 0) -> None:
+        for name, value, least in (("demand_lines", demand_lines, 1), ("prefetch_lines", prefetch_lines, 0)):
+            if value < least:
+                raise ValueError(f"{name} must be at least {least}, not {value!r}")
+        self._capacity = (demand_lines, prefetch_lines)
+        # The least recently used line first.
+        self._resident: tuple[OrderedDict[int, None], ...] = (OrderedDict(), OrderedDict())
+        self._coming: tuple[set[int], ...] = (set(), set())
+        self._holds: Counter[int] = Counter()
+
+    def __contains__(self, line: int) -> bool:
+        """Whether a line is resident."""
+        return any(line in bank for bank in self._resident)
+
+    def bank(self, line: int) -> Bank | None:
+        """The bank a resident line is in."""
+        return next((bank for bank in Bank if line in self._resident[bank]), None)
+
+    def lines(self, bank: Bank) -> list[int]:
+        """The resident lines of a bank, the least recently used first."""
+        return list(self._resident[bank])
+
+    def capacity(self, bank: Bank) -> int:
+        """Places in a bank."""
+        return self._capacity[bank]
+
+    def free(self, bank: Bank) -> int:
+        """Places that neither a resident line nor one on its way takes."""
+        return self._capacity[bank] - len(self._resident[bank]) - len(self._coming[bank])
+
+    def collectable(self, bank: Bank) -> int:
+        """Resident lines that nobody holds."""
+        return len(self._resident[bank]) - sum(line in self._resident[bank] for line in self._holds)
+
+    def least_recent(self, bank: Bank, count: int) -> list[int]:
+        """The `count` least recently used lines that nobody holds, or as many as there are."""
+        return list(islice((line for line in self._resident[bank] if line not in self._holds), count))
+
+    def is_held(self, line: int) -> bool:
+        """Whether somebody reads the line, or protects it."""
+        return line in self._holds
+
+    def hold(self, lines: Iterable[int]) -> None:
+        """Keep lines from being collected until they are released as often as they were held."""
+        self._holds.update(lines)
+
+    def release(self, lines: Iterable[int]) -> None:
+        """Take back a `hold`.
+
+        Raises
+        ------
+        ValueError
+            A line is not held.
+        """
+        for line in lines:
+            if line not in self._holds:
+                raise ValueError(f"line {line:#x} is not held")
+            self._holds[line] -= 1
+            if not self._holds[line]:
+                del self._holds[line]
+
+    def reserve(self, line: int, bank: Bank) -> None:
+        """Take a place for a line that will come.
+
+        Raises
+        ------
+        ValueError
+            The line has a place already, or the bank has none free.
+        """
+        if line in self or any(line in coming for coming in self._coming):
+            raise ValueError(f"line {line:#x} has a place already")
+        if not self.free(bank):
+            raise ValueError(f"the {bank.name.lower()} bank is full: all {self._capacity[bank]} places are taken")
+        self._coming[bank].add(line)
+
+    def land(self, line: int) -> None:
+        """A line on its way has come: it is resident, and the most recently used of its bank.
+
+        Raises
+        ------
+        ValueError
+            The line was not on its way.
+        """
+        for coming, resident in zip(self._coming, self._resident, strict=True):
+            if line in coming:
+                coming.remove(line)
+                resident[line] = None
+                return
+        raise ValueError(f"line {line:#x} was not on its way")
+
+    def use(self, line: int) -> None:
+        """A resident line is asked for: it becomes the most recently used of its bank."""
+        for resident in self._resident:
+            if line in resident:
+                resident.move_to_end(line)
+
+    def promote(self, line: int) -> None:
+        """Move a line of the prefetch bank to a free place of the demand bank, where it is the most recently used.
+
+        The kernel reads the line in that moment, so the move is not charged with time.
+
+        Raises
+        ------
+        ValueError
+            The line is not in the prefetch bank, or the demand bank is full.
+        """
+        if line not in self._resident[Bank.PREFETCH]:
+            raise ValueError(f"line {line:#x} is not in the prefetch bank")
+        if not self.free(Bank.DEMAND):
+            raise ValueError(f"the demand bank is full: all {self._capacity[Bank.DEMAND]} places are taken")
+        del self._resident[Bank.PREFETCH][line]
+        self._resident[Bank.DEMAND][line] = None
+
+    def collect(self, line: int) -> None:
+        """Drop a resident line: from now on it is in far memory only.
+
+        Raises
+        ------
+        ValueError
+            The line is not resident, or somebody holds it.
+        """
+        bank = self.bank(line)
+        if bank is None:
+            raise ValueError(f"line {line:#x} is not resident")
+        if line in self._holds:
+            raise ValueError(f"line {line:#x} is held")
+        del self._resident[bank][line]
