@@ -1,8 +1,8 @@
 """The boot loader's variables as U-Boot stores them, and as ``fw_printenv`` prints them.
 
-``fw_env.config`` names one place, or two: device, offset (negative: from the end) and size in bytes. Each holds a CRC-32
-of what follows; with two places a byte of flags comes next, which counts up with every write and tells the newer copy.
-Then come ``name=value`` strings, each ended by a zero byte, and an empty one at the end.
+``fw_env.config`` names one place, or two: device, offset (negative: from the end) and size in bytes. Each starts with a
+CRC-32 of the strings; with two places a byte of flags comes next, which counts up with every write and so tells the
+newer copy. The strings are ``name=value``, each ended by a zero byte; an empty one ends them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The files of the machine that is looked at: this one, or a folder that stands for its ``/``.
 
 Everything is read through `Tree`, so that a check does not know which of the two it looks at. In a copy, symbolic links
-lead where they would lead on the machine they come from: an absolute one starts again at the folder, and none leaves it.
+lead where they would lead on the machine they come from: an absolute one starts at the folder, and none leaves it.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ class Undecided(Exception):
 
 
 class Missing(Undecided):
-    """A file, folder or command is not there."""
+    """Neither a file, folder or command is there, nor another that would tell the same."""
 
-    def __init__(self, source: str) -> None:
-        super().__init__(f"{source}: not found", source)
+    def __init__(self, *sources: str) -> None:
+        super().__init__(f"{', '.join(sources)}: not found", ", ".join(sources))
+        self.sources = sources
 
 
 class Unreadable(Undecided):
@@ -205,6 +206,16 @@ class Tree:
             return sorted(os.listdir(self.resolve(folder)))
         except OSError as error:
             raise Unreadable(folder, error) from None
+
+    def folders(self, folder: str) -> Iterator[str]:
+        """The paths of all folders under a folder, at any depth; symbolic links are not followed, so it ends."""
+        try:
+            top = self.resolve(folder)
+        except Undecided:
+            return
+        for place, names, _ in os.walk(top):
+            names.sort()
+            yield from (f"{folder}/{Path(place, name).relative_to(top)}" for name in names)
 
     def glob(self, folder: str, pattern: str) -> Iterator[str]:
         """The paths in a folder whose names fit; none when the folder is not there."""

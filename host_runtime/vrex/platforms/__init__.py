@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -365,8 +365,11 @@ def read_platform(text: str, name: str, source: str) -> Platform:
         raise PlatformError(f"{source}: not a platform file: nested too deeply") from None
     return _Table(source, "", values).read(lambda table: _platform(table, name, source))
 
+
 def _platform(top: _Table, name: str, source: str) -> Platform:
-    cache, near, far = top.table("memory", lambda t: (t.table("cache", _tier), t.table("near", _tier), t.table("far", _tier)))
+    cache, near, far = top.table(
+        "memory", lambda t: (t.table("cache", _tier), t.table("near", _tier), t.table("far", _tier))
+    )
     return Platform(
         name=name,
         source=source,
@@ -449,3 +452,9 @@ def load_platform(name: str) -> Platform:
     except ValueError:  # not UTF-8, or a path that no file can have
         raise PlatformError(f"{name}: not a TOML file: it is not UTF-8 text") from None
     return read_platform(text, path.stem, name)
+
+
+def recognised(compatible: Iterable[str]) -> str:
+    """The name of the platform that a device tree's ``compatible`` names; `DEFAULT` when it names none."""
+    entries = set(compatible)
+    return next((name for name in NAMES if entries.intersection(load_platform(name).compatible)), DEFAULT)
