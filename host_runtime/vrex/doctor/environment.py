@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from vrex.doctor.kernel_command_line import cpu_list
 from vrex.doctor.machine import Machine, NoAnswer, first_found, version_in
 from vrex.doctor.report import CORE_STATUS, Check, Finding, Kind, State, check
-from vrex.doctor.tree import Malformed, Missing, Undecided, shown
+from vrex.doctor.tree import Malformed, Missing, Undecided, quoted, shown
 from vrex.platforms import BootLoader, Camera, Cpus, Gpu, Interrupt, L4t, PowerMode, version
 from vrex.registers import MAGIC, MAJOR, MINOR
 
@@ -69,7 +69,7 @@ def _boot_loader(machine: Machine, asked: BootLoader) -> Check:
     def by_resource_table() -> tuple[str, str]:
         text = tree.line(_ESRT_VERSION)
         if re.fullmatch(r"[0-9]{1,10}", text) is None:
-            raise Malformed(_ESRT_VERSION, f"a number expected, not {shown(text, 60)!r}")
+            raise Malformed(_ESRT_VERSION, f"a number expected, not {quoted(text, 60)}")
         number = int(text)
         return f"{number >> 16}.{number >> 8 & 0xFF}.{number & 0xFF}", _ESRT_VERSION
 
@@ -118,7 +118,7 @@ def _power_mode(machine: Machine, asked: PowerMode) -> Check:
     def pick(text: str, pattern: str, source: str) -> tuple[int, str]:
         match = re.search(pattern, text, re.MULTILINE)
         if match is None:
-            raise Malformed(source, f"no power mode in {shown(text.strip(), 60)!r}")
+            raise Malformed(source, f"no power mode in {quoted(text.strip(), 60)}")
         return int(match[1]), source
 
     def remembered() -> tuple[int, str]:
@@ -166,7 +166,7 @@ def _gpu(machine: Machine, asked: Gpu) -> Iterator[Check]:
     def number(path: str) -> int:
         text = tree.line(path)
         if re.fullmatch(r"[0-9]{1,18}", text) is None:
-            raise Malformed(path, f"a frequency in Hz expected, not {shown(text, 60)!r}")
+            raise Malformed(path, f"a frequency in Hz expected, not {quoted(text, 60)}")
         return int(text)
 
     def offered(path: str) -> int | None:

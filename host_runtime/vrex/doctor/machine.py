@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from vrex.doctor.config_space import Core, NoCore, find_core, vendor_and_device
 from vrex.doctor.kernel_command_line import cpu_list, default_entry, isolated_by, parameter, with_parameters
-from vrex.doctor.tree import Malformed, Missing, Tree, Undecided, shown
+from vrex.doctor.tree import Malformed, Missing, Tree, Undecided, quoted, shown
 from vrex.platforms import Platform, version
 
 Found = TypeVar("Found")
@@ -53,7 +53,7 @@ def version_in(text: str, pattern: str, source: str) -> str:
         found = ".".join(match.groups()) if match else ""
         version(found)
     except (TypeError, ValueError):
-        raise Malformed(source, f"no version in {shown(text.strip(), 60)!r}") from None
+        raise Malformed(source, f"no version in {quoted(text.strip(), 60)}") from None
     return found
 
 
@@ -169,7 +169,7 @@ class Machine:
         if not lacking:
             return (
                 f"{boot.extlinux} has it in line {entry.line} already\nsudo reboot\n"
-                f"if it is still missing then, entry {shown(entry.label)!r} is not what boots"
+                f"if it is still missing then, entry {quoted(entry.label)} is not what boots"
             )
         where = f"line {entry.line} must read" if entry.line else f"add under LABEL {shown(entry.label)}"
         line = shown(entry.start + with_parameters(entry.arguments, lacking), 4096)

@@ -88,6 +88,11 @@ def shown(text: str, most: int = 160) -> str:
     return text if len(text) <= most else f"{text[:most]}..."
 
 
+def quoted(text: str, most: int = 160) -> str:
+    """The same between quotes."""
+    return f"'{shown(text, most)}'"
+
+
 class Tree:
     """Reads the machine's files by the paths they have on it.
 
