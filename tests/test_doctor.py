@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -454,7 +454,7 @@ def test_the_append_line_of_other_files(extlinux: str | None, says: str, tmp_pat
         put("boot/extlinux/extlinux.conf", extlinux)(machine)
     repair = look(machine.write(tmp_path)).checks[1].repair
     assert repair is not None
-    assert says.expandtabs() in repair.expandtabs().replace("\\x09", "        ")
+    assert says in repair
 
 
 def test_setpci_enables_the_core(tmp_path: Path) -> None:
@@ -767,14 +767,17 @@ def test_control_characters_do_not_reach_the_terminal(tmp_path: Path, capsys: py
     put(POWER_STATE, "\x1b[2J\x07\n")(machine)
     put("etc/nv_tegra_release", "\x1b]0;x\x07")(machine)
     put("boot/extlinux/extlinux.conf", "LABEL a\n APPEND \x1b[31m\n")(machine)
+    put("etc/fw_env.config", "/dev/m\0td0 0 0x100\n/dev/\x1b[1m 0 0x100\n")(machine)
+    put("etc/udev/rules.d/\udcff.rules", "--set-fmt-video=width=1,height=1")(machine)
     command_line("\x1b[1m gmc.kvasu=\x1b[5m")(machine)
     main(["doctor", "--root", str(machine.write(tmp_path))])
     out = capsys.readouterr().out
     assert "\\x1b[2J\\x07" in out
+    assert out.isascii()
     assert "\x1b" not in out
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(5))
 def test_garbage_in_any_file_is_no_traceback(seed: int, tmp_path: Path) -> None:
     """Random bytes, cut-off and doubled files, one file at a time and all at once."""
     print(f"seed {seed}")
@@ -869,7 +872,7 @@ def test_wrong_usage(
 
 
 @pytest.fixture
-def fw_printenv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+def fw_printenv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """A program of this name on PATH that runs a line of shell."""
 
     def install(line: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from vrex.doctor.kernel_command_line import cpu_list
 from vrex.doctor.machine import Machine, NoAnswer, first_found, version_in
 from vrex.doctor.report import CORE_STATUS, Check, Finding, Kind, State, check
-from vrex.doctor.tree import Malformed, Missing, Undecided, quoted, shown
+from vrex.doctor.tree import Malformed, Missing, Undecided, quoted
 from vrex.platforms import BootLoader, Camera, Cpus, Gpu, Interrupt, L4t, PowerMode, version
 from vrex.registers import MAGIC, MAJOR, MINOR
 
@@ -69,7 +69,7 @@ def _boot_loader(machine: Machine, asked: BootLoader) -> Check:
     def by_resource_table() -> tuple[str, str]:
         text = tree.line(_ESRT_VERSION)
         if re.fullmatch(r"[0-9]{1,10}", text) is None:
-            raise Malformed(_ESRT_VERSION, f"a number expected, not {quoted(text, 60)}")
+            raise Malformed(_ESRT_VERSION, f"a number expected, not {quoted(text)}")
         number = int(text)
         return f"{number >> 16}.{number >> 8 & 0xFF}.{number & 0xFF}", _ESRT_VERSION
 
@@ -118,7 +118,7 @@ def _power_mode(machine: Machine, asked: PowerMode) -> Check:
     def pick(text: str, pattern: str, source: str) -> tuple[int, str]:
         match = re.search(pattern, text, re.MULTILINE)
         if match is None:
-            raise Malformed(source, f"no power mode in {quoted(text.strip(), 60)}")
+            raise Malformed(source, f"no power mode in {quoted(text)}")
         return int(match[1]), source
 
     def remembered() -> tuple[int, str]:
@@ -161,12 +161,12 @@ def _gpu(machine: Machine, asked: Gpu) -> Iterator[Check]:
         path = f"{folder()}/governor"
         found = tree.line(path)
         repair = f"sudo sh -c 'echo {asked.governor} > {path}'"
-        return Finding(found == asked.governor, shown(found), path, repair)
+        return Finding(found == asked.governor, found, path, repair)
 
     def number(path: str) -> int:
         text = tree.line(path)
         if re.fullmatch(r"[0-9]{1,18}", text) is None:
-            raise Malformed(path, f"a frequency in Hz expected, not {quoted(text, 60)}")
+            raise Malformed(path, f"a frequency in Hz expected, not {quoted(text)}")
         return int(text)
 
     def offered(path: str) -> int | None:
@@ -256,7 +256,7 @@ def _dma_interrupt(machine: Machine, asked: Interrupt) -> Check:
             if re.fullmatch(r"[0-9a-fA-F]{1,8}(,[0-9a-fA-F]{8}){0,255}", text) is None:
                 raise ValueError(f"{text!r} is not a mask of CPUs")
         except ValueError as error:
-            raise Malformed(path, shown(str(error), 80)) from None
+            raise Malformed(path, str(error)) from None
         bits = int(text.replace(",", ""), 16)
         return {cpu for cpu in range(bits.bit_length()) if bits >> cpu & 1}
 
@@ -277,7 +277,7 @@ def _dma_interrupt(machine: Machine, asked: Interrupt) -> Check:
         for number, name in found.items():
             folder = f"/proc/irq/{number}"
             by_mask, by_list = cpus_of(f"{folder}/smp_affinity", True), cpus_of(f"{folder}/smp_affinity_list", False)
-            says = f"interrupt {number} ({shown(name, 40)}): mask is CPU {_cpus(by_mask)}, list is CPU {_cpus(by_list)}"
+            says = f"interrupt {number} ({name}): mask is CPU {_cpus(by_mask)}, list is CPU {_cpus(by_list)}"
             (right if by_mask == by_list == {asked.cpu} else wrong).append((number, says))
         repair = "\n".join(
             [

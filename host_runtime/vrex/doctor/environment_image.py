@@ -42,9 +42,9 @@ def places(config: str, source: str) -> list[Place]:
         try:
             place = Place(words[0], int(words[1], 0), int(words[2], 16))
         except (IndexError, ValueError):
-            raise Malformed(source, f"{quoted(line.strip())} is not device, offset and size") from None
+            raise Malformed(source, f"{quoted(line)} is not device, offset and size") from None
         if not place.device.startswith("/") or not _SMALLEST <= place.size <= _LARGEST or abs(place.offset) >> 62:
-            raise Malformed(source, f"{quoted(line.strip())} is not device, offset and size")
+            raise Malformed(source, f"{quoted(line)} is not device, offset and size")
         found.append(place)
     if not 1 <= len(found) <= 2:
         raise Malformed(source, f"one place or two are expected, not {len(found)}")

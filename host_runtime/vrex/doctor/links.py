@@ -7,7 +7,7 @@ from vrex.doctor.environment_image import image_variables, printed_variables
 from vrex.doctor.kernel_command_line import parameter
 from vrex.doctor.machine import Machine, NoAnswer, first_found
 from vrex.doctor.report import Check, Finding, Kind, check
-from vrex.doctor.tree import Malformed, quoted, shown
+from vrex.doctor.tree import Malformed, quoted
 
 _ON, _OFF = ("on", "1"), ("off", "0")
 
@@ -68,14 +68,14 @@ def _boot_loader_variable(machine: Machine) -> Finding:
         said = machine.tree.output("fw_printenv")
         variables = printed_variables(said.text)
         if not variables and f'"{name}" not defined' not in said.text:
-            raise Malformed(said.source, f"no variables in {quoted(said.text.strip(), 80)}")
+            raise Malformed(said.source, f"no variables in {quoted(said.text)}")
         note = "; checksum wrong, these are the built-in ones" if "Bad CRC" in said.text else ""
         return variables, said.source, note
 
     order = (printed, stored) if machine.tree.live else (stored, printed)
     variables, source, note = first_found(*order)
     value = variables.get(name)
-    saw = f"{name} is not set" if value is None else f"{name}={shown(value)}"
+    saw = f"{name} is not set" if value is None else f"{name}={value}"
     return Finding(value == "1", saw + note, source, f"sudo fw_setenv {name} 1\nsudo reboot")
 
 
@@ -91,7 +91,7 @@ def _kernel_command_line(machine: Machine) -> Finding:
 
 
 def _set_or_not(name: str, value: str | None) -> str:
-    return f"{name} is not there" if value is None else f"{name}={shown(value)}"
+    return f"{name} is not there" if value is None else f"{name}={value}"
 
 
 def _power_state(machine: Machine) -> Finding:
@@ -105,7 +105,7 @@ def _power_state(machine: Machine) -> Finding:
         return Finding(False, saw, path, f"{repair}\n{_switch_on(path)}")
     state = machine.tree.line(path)
     if state.lower() not in _ON + _OFF:
-        raise Malformed(path, f"ON or OFF expected, not {quoted(state, 60)}")
+        raise Malformed(path, f"ON or OFF expected, not {quoted(state)}")
     return Finding(state.lower() in _ON, f"kvasu_power_state is {state}", path, _switch_on(path))
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from vrex.doctor.config_space import Core, NoCore, find_core, vendor_and_device
 from vrex.doctor.kernel_command_line import cpu_list, default_entry, isolated_by, parameter, with_parameters
-from vrex.doctor.tree import Malformed, Missing, Tree, Undecided, quoted, shown
+from vrex.doctor.tree import Malformed, Missing, Tree, Undecided, printable, quoted
 from vrex.platforms import Platform, version
 
 Found = TypeVar("Found")
@@ -53,7 +53,7 @@ def version_in(text: str, pattern: str, source: str) -> str:
         found = ".".join(match.groups()) if match else ""
         version(found)
     except (TypeError, ValueError):
-        raise Malformed(source, f"no version in {quoted(text.strip(), 60)}") from None
+        raise Malformed(source, f"no version in {quoted(text)}") from None
     return found
 
 
@@ -126,14 +126,14 @@ class Machine:
             try:
                 return cpu_list(text), _ISOLATED
             except ValueError as error:
-                raise Malformed(_ISOLATED, shown(str(error))) from None
+                raise Malformed(_ISOLATED, str(error)) from None
 
         def by_command_line() -> tuple[set[int], str]:
             line, source = self.command_line()
             try:
                 return isolated_by(parameter(line, "isolcpus") or ""), source
             except ValueError as error:
-                raise Malformed(source, f"isolcpus: {shown(str(error))}") from None
+                raise Malformed(source, f"isolcpus: {error}") from None
 
         return first_found(by_kernel, by_command_line)
 
@@ -159,7 +159,7 @@ class Machine:
         try:
             entry = default_entry(self.tree.text(boot.extlinux))
         except Undecided as why:
-            return f"add to the APPEND line of {boot.extlinux} ({shown(why.saw)}): {arguments}\nsudo reboot"
+            return f"add to the APPEND line of {boot.extlinux} ({printable(why.saw)}): {arguments}\nsudo reboot"
         if entry is None:
             return (
                 f"{boot.extlinux} has no default entry; add to the APPEND line of the one that boots: {arguments}\n"
@@ -171,8 +171,8 @@ class Machine:
                 f"{boot.extlinux} has it in line {entry.line} already\nsudo reboot\n"
                 f"if it is still missing then, entry {quoted(entry.label)} is not what boots"
             )
-        where = f"line {entry.line} must read" if entry.line else f"add under LABEL {shown(entry.label)}"
-        line = shown(entry.start + with_parameters(entry.arguments, lacking), 4096)
+        where = f"line {entry.line} must read" if entry.line else f"add under LABEL {printable(entry.label)}"
+        line = entry.start + with_parameters(entry.arguments, lacking)
         return f"in {boot.extlinux}, {where}:\n{line}\nsudo reboot"
 
     # The PCI function

@@ -7,10 +7,12 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from vrex.doctor.tree import Undecided
+from vrex.doctor.tree import Undecided, printable
 
 #: Of the layout that `Report.as_dict` gives. Goes up when a key changes its meaning or goes away.
 SCHEMA = 1
+
+_MOST_SEEN = 400
 
 
 class State(StrEnum):
@@ -89,9 +91,20 @@ def check(
         found = look()
     except Undecided as why:
         repair = why.repair or collect or f"look at {why.source}"
-        return Check(id, title, kind, State.UNKNOWN, why.saw, expected, repair, why.source)
+        return _check(id, title, kind, State.UNKNOWN, why.saw, expected, repair, why.source)
     state = State.OK if found.ok else State.FAIL
-    return Check(id, title, kind, state, found.saw, expected, None if found.ok else found.repair, found.source)
+    return _check(id, title, kind, state, found.saw, expected, None if found.ok else found.repair, found.source)
+
+
+def _check(
+    id: str, title: str, kind: Kind, state: State, saw: str, expected: str, repair: str | None, source: str
+) -> Check:
+    """A check fit to print, since what was seen and advised quotes files of unknown content."""
+    if len(saw) > _MOST_SEEN:
+        saw = f"{saw[:_MOST_SEEN]}..."
+    if repair is not None:
+        repair = "\n".join(map(printable, repair.split("\n")))
+    return Check(id, title, kind, state, printable(saw), expected, repair, printable(source))
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ MOST_BYTES = 64 << 20
 
 _MOST_LINKS = 40  # as the kernel has it
 _COMMAND_SECONDS = 20
+_MOST_QUOTED = 60
 #: Administrator's commands are not on everybody's PATH.
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 #: Where people put a command's output before they pack a machine's files.
@@ -82,15 +83,21 @@ class Output:
     source: str
 
 
-def shown(text: str, most: int = 160) -> str:
-    """Text of unknown origin as something to print: one line, no control characters, not endless."""
-    text = "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text)
-    return text if len(text) <= most else f"{text[:most]}..."
+def printable(text: str) -> str:
+    """Text of unknown origin as something to print: ASCII, without control characters but tabs."""
+    ascii = text.encode("ascii", "backslashreplace").decode()
+    return "".join(letter if letter.isprintable() or letter == "\t" else f"\\x{ord(letter):02x}" for letter in ascii)
 
 
-def quoted(text: str, most: int = 160) -> str:
-    """The same between quotes."""
-    return f"'{shown(text, most)}'"
+def quoted(text: str) -> str:
+    """The beginning of such text between quotes."""
+    text = text.strip()
+    return f"'{printable(text)}'" if len(text) <= _MOST_QUOTED else f"'{printable(text[:_MOST_QUOTED])}...'"
+
+
+def _steps(path: str) -> list[str]:
+    """The steps of a path, the last one first."""
+    return [step for step in reversed(path.split("/")) if step not in ("", ".")]
 
 
 class Tree:
@@ -106,7 +113,7 @@ class Tree:
         self.root = root.resolve()
         self.live = self.root == Path("/")
 
-    def resolve(self, path: str) -> Path:
+    def resolve(self, path: str) -> str:
         """The place of a path, every symbolic link followed inside the root.
 
         Raises
@@ -114,32 +121,33 @@ class Tree:
         Missing, Unreadable
             Nothing is there, or a folder on the way cannot be entered.
         """
-        left = [part for part in reversed(path.split("/")) if part not in ("", ".")]
+        root = str(self.root).rstrip("/")
+        left = _steps(path)
         done: list[str] = []
         links = 0
         while left:
-            part = left.pop()
-            if part == "..":
+            step = left.pop()
+            if step == "..":
                 del done[-1:]
                 continue
-            place = self.root.joinpath(*done, part)
+            place = "/".join([root, *done, step])
             try:
-                is_link = stat.S_ISLNK(place.lstat().st_mode)
+                is_link = stat.S_ISLNK(os.lstat(place).st_mode)
                 target = os.readlink(place) if is_link else ""
-            except (FileNotFoundError, NotADirectoryError):
+            except (FileNotFoundError, NotADirectoryError, ValueError):  # the last: no file can have such a name
                 raise Missing(path) from None
             except OSError as error:
                 raise Unreadable(path, error) from None
             if not is_link:
-                done.append(part)
+                done.append(step)
                 continue
             links += 1
             if links > _MOST_LINKS:
                 raise Unreadable(path, OSError(errno.ELOOP, os.strerror(errno.ELOOP)))
             if target.startswith("/"):
                 done.clear()
-            left.extend(step for step in reversed(target.split("/")) if step not in ("", "."))
-        return self.root.joinpath(*done)
+            left.extend(_steps(target))
+        return "/".join([root, *done]) or "/"
 
     def exists(self, path: str) -> bool:
         """Whether something is there; what cannot be entered counts as there."""
