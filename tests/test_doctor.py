@@ -129,6 +129,8 @@ WITHOUT_CPUS = COMMAND_LINE.replace(" isolcpus=2,3", "")
 VARIABLE, PARAMETER, POWER, ENABLE = ({name: FAIL} for name in LINKS)
 SET_VARIABLE = "sudo fw_setenv gmc_kvasu 1\nsudo reboot"
 SWITCH_ON = f"sudo sh -c 'echo 1 > /{POWER_STATE}'"
+PM_CONTROL = 0x44
+WAKE = "sudo setpci -s 0000:00:02.0 -d 4b56:0001 CAP_PM+4.b=0:3"
 NOT_ENABLED = config_space(enable=False)
 
 FAULTS = [
@@ -267,6 +269,13 @@ FAULTS = [
         put(CONFIG, config_space(powered=False)),
         {"core-status": FAIL},
         ("STATUS reads 0x00000000", f"echo 0 > /{POWER_STATE}; echo 1 > /{POWER_STATE}"),
+    ),
+    Fault(
+        "asleep",
+        "config",
+        put(CONFIG, with_word(config_space(powered=False), PM_CONTROL, 8 | 3)),
+        {"core-status": FAIL},
+        ("the function sleeps (D3hot)", "echo on > /sys/bus/pci/devices/0000:00:02.0/power/control", WAKE),
     ),
     Fault("old boot loader", "boot loader", put("sys/class/dmi/id/bios_version", "32.7.2-x"), {"boot-loader": FAIL}),
     Fault("boot loader?", "boot loader", drop("sys/class/dmi"), {"boot-loader": UNKNOWN}, ("nvbootctrl.txt",)),
@@ -457,27 +466,31 @@ def test_the_append_line_of_other_files(extlinux: str | None, says: str, tmp_pat
     assert says in repair
 
 
-def test_setpci_enables_the_core(tmp_path: Path) -> None:
-    """The repair of the last link, run by the real setpci on the tree's own sysfs."""
+@pytest.mark.parametrize(
+    ("fault", "check", "offset", "after"),
+    [
+        ("ENABLE", LINKS[3], CTRL, config_space(enable=False)),
+        ("asleep", "core-status", PM_CONTROL, config_space(powered=False)),
+    ],
+)
+def test_setpci_repairs(fault: str, check: str, offset: int, after: bytes, tmp_path: Path) -> None:
+    """What is advised, run by the real setpci on the tree's own sysfs; nothing else is written."""
     setpci = shutil.which("setpci", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     if setpci is None:
         pytest.skip("needs setpci of pciutils")
     machine = Machine()
-    machine.files[CONFIG] = NOT_ENABLED
+    next(one for one in FAULTS if one.name == fault).breaks(machine)
     folder = CONFIG.rsplit("/", 1)[0]
     ids = {"vendor": "0x4b56", "device": "0x0001", "class": "0x058000", "irq": "0", "resource": ""}
     for name, value in ids.items():
         machine.files[f"{folder}/{name}"] = f"{value}\n".encode()
     root = machine.write(tmp_path)
-    repair = str(look(root).checks[3].repair)
-    program, *words = repair.removeprefix("sudo ").split()
-    assert program == "setpci"
+    repair = next(one.repair for one in look(root).checks if one.id == check)
+    command = next(line for line in str(repair).split("\n") if line.startswith("sudo setpci "))
     sysfs = ["-A", "linux-sysfs", "-O", f"sysfs.path={root}/sys/bus/pci"]
-    subprocess.run([setpci, *sysfs, *words], check=True)
-    report = look(root)
-    assert report.active
-    assert states(report) == {"core-status": UNKNOWN}, "a file does not start to run"
-    assert (root / CONFIG).read_bytes() == with_word(config_space(), CTRL + 4, 8), "nothing else was written"
+    subprocess.run([setpci, *sysfs, *command.split()[2:]], check=True)
+    word = {CTRL: 1, PM_CONTROL: 8}[offset]
+    assert (root / CONFIG).read_bytes() == with_word(after, offset, word)
 
 
 @pytest.mark.parametrize(

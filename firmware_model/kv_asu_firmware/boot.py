@@ -45,7 +45,7 @@ class Device(Protocol):
 
     power_good: bool
 
-    def read_dword(self, number: int) -> int | None: ...
+    def read(self, offset: int, size: int) -> int | None: ...
 
 
 class BootChain:
@@ -54,7 +54,8 @@ class BootChain:
     Parameters
     ----------
     device : ConfigSpaceModel or alike
-        Loses its power with the call, since a boot leaves the power state OFF.
+        Loses its power with the call, since a boot leaves the power state OFF. Looking at the fourth link is an
+        access to its config space, with whatever time that takes.
     config_base : int
         Where the device's capability is.
     variables : mapping of str to str
@@ -116,7 +117,7 @@ class BootChain:
         return "INACTIVE" if self.missing else "ACTIVE"
 
     def _dword(self, offset: int) -> int:
-        value = self._device.read_dword(offset // 4)
+        value = self._device.read(offset, 4)
         return 0xFFFF_FFFF if value is None else value  # what a host reads where nobody answers
 
     def write_tree(self, root: Path) -> None:

@@ -11,6 +11,8 @@ _EXTENDED = 0x100
 _END = 0x1000
 _ALL_ONES = 0xFFFF_FFFF
 _OUR_VSEC_ID = 0x4B56
+_POWER_MANAGEMENT = 0x01
+_D3HOT = 3
 
 
 class NoCore(Exception):
@@ -35,6 +37,18 @@ class Core:
 def vendor_and_device(config: bytes) -> tuple[int, int]:
     """The ids at the start of config space."""
     return int.from_bytes(config[0:2], "little"), int.from_bytes(config[2:4], "little")
+
+
+def sleeps(config: bytes) -> bool:
+    """Whether the function is in D3hot, by its power management capability."""
+    offset = config[0x34] & ~3 if len(config) >= _EXTENDED else 0
+    for _ in range(_EXTENDED // 4):  # a list in a circle ends too
+        if offset < 0x40:
+            return False
+        if config[offset] == _POWER_MANAGEMENT:
+            return config[offset + 4] & 3 == _D3HOT
+        offset = config[offset + 1] & ~3
+    return False
 
 
 def find_core(config: bytes) -> Core:

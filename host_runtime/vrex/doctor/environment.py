@@ -7,6 +7,7 @@ import fnmatch
 import re
 from collections.abc import Iterator
 
+from vrex.doctor.config_space import sleeps
 from vrex.doctor.kernel_command_line import cpu_list
 from vrex.doctor.machine import Machine, NoAnswer, first_found, version_in
 from vrex.doctor.report import CORE_STATUS, Check, Finding, Kind, State, check
@@ -404,10 +405,15 @@ def _core_status(machine: Machine) -> Check:
             )
         on = [name.upper() for name, value in status.fields().items() if value]
         saw = f"STATUS reads {status:#010x} ({', '.join(on) or 'nothing set'})"
+        power_state = machine.platform.boot.power_state
         repair = (
             "the core has no power although the driver says ON; switch it off and on:\n"
-            f"sudo sh -c 'echo 0 > {machine.platform.boot.power_state}; echo 1 > {machine.platform.boot.power_state}'"
+            f"sudo sh -c 'echo 0 > {power_state}; echo 1 > {power_state}'"
         )
+        if sleeps(machine.config):
+            saw += "; the function sleeps (D3hot)"
+            folder = machine.config_path.rpartition("/")[0]
+            repair = f"sudo sh -c 'echo on > {folder}/power/control'\nsudo setpci {machine.selected} CAP_PM+4.b=0:3"
         if status.powered and not (status.active or status.busy):
             raise Undecided(f"{saw}: neither running nor starting", machine.config_path, "read it again: vrex doctor")
         return Finding(bool(status.powered), saw, machine.config_path, repair)

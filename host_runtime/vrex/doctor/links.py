@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from vrex.doctor.config_space import vendor_and_device
 from vrex.doctor.environment_image import image_variables, printed_variables
 from vrex.doctor.kernel_command_line import parameter
 from vrex.doctor.machine import Machine, NoAnswer, first_found
@@ -119,8 +118,6 @@ def _enabled(machine: Machine) -> Finding:
         core = machine.core
     except NoAnswer as why:
         return Finding(False, f"CTRL cannot be read: {why.saw}", source, why.repair)
-    vendor, device = vendor_and_device(machine.config)
     saw = f"CTRL at {core.ctrl_offset:#x} reads {core.ctrl:#010x}"
-    # Both ids and address, so that this never writes to something else that sits there.
-    repair = f"sudo setpci -s {machine.device} -d {vendor:04x}:{device:04x} {core.ctrl_offset:x}.l=1:1"
+    repair = f"sudo setpci {machine.selected} {core.ctrl_offset:x}.l=1:1"
     return Finding(bool(core.ctrl.enable), saw, source, repair)

@@ -213,6 +213,12 @@ class Machine:
         """The file of the function's config space."""
         return f"{_PCI_DEVICES}/{self.device}/config"
 
+    @property
+    def selected(self) -> str:
+        """How setpci is told the function: by address and ids, so that it never writes to another that sits there."""
+        vendor, device = vendor_and_device(self.config)
+        return f"-s {self.device} -d {vendor:04x}:{device:04x}"
+
     @cached_property
     def core(self) -> Core:
         """The core's registers; raises as `config` does."""
