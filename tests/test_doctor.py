@@ -194,6 +194,9 @@ FAULTS = [
         ),
     ),
     Fault(
+        "other bits of CTRL", "config", put(CONFIG, with_word(NOT_ENABLED, CTRL, 0x50)), ENABLE, ("reads 0x00000050",)
+    ),
+    Fault(
         "device absent",
         "config",
         both(drop("sys/bus/pci/devices"), put("sys/bus/pci/devices/0000:01:00.0/config", bytes(64))),
@@ -278,6 +281,7 @@ FAULTS = [
         ("the function sleeps (D3hot)", "echo on > /sys/bus/pci/devices/0000:00:02.0/power/control", WAKE),
     ),
     Fault("old boot loader", "boot loader", put("sys/class/dmi/id/bios_version", "32.7.2-x"), {"boot-loader": FAIL}),
+    Fault("ancient boot loader", "boot loader", put("sys/class/dmi/id/bios_version", "4.9.1"), {"boot-loader": FAIL}),
     Fault("boot loader?", "boot loader", drop("sys/class/dmi"), {"boot-loader": UNKNOWN}, ("nvbootctrl.txt",)),
     Fault(
         "old L4T",
