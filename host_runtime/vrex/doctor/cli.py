@@ -93,11 +93,12 @@ def _print(report: Report) -> None:
 def _lines(check: Check, number: str) -> Text:
     from rich.text import Text
 
-    text = Text(f"{check.state:8}", style=_STYLES[check.state])
-    text.append(f"{number}{check.title}: {check.saw}", style="default")
+    text = Text()
+    text.append(f"{check.state:8}", style=_STYLES[check.state])
+    text.append(f"{number}{check.title}: {check.saw}")
     text.append(f"\n{'':8}expected {check.expected}; from {check.source}", style="dim")
     if check.repair is not None:
         text.append(f"\n{'':8}repair:", style="bold")
         for line in check.repair.split("\n"):
-            text.append(f"\n{'':10}{line}", style="default")
+            text.append(f"\n{'':10}{line}")
     return text
