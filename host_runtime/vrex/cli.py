@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 import typer
 
+from vrex.doctor.cli import EXAMPLES as DOCTOR_EXAMPLES
+from vrex.doctor.cli import doctor
 from vrex.errors import VrexError
 from vrex.trace.cli import app as trace_app
 
@@ -26,6 +28,7 @@ app = typer.Typer(
     epilog="Example: `vrex trace info examples/traces/bikes.parquet`",
 )
 app.add_typer(trace_app, name="trace")
+app.command(epilog=DOCTOR_EXAMPLES)(doctor)
 
 
 @app.callback()
