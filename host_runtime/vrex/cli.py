@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import typer
 
 from vrex.errors import VrexError
+from vrex.regs_cli import app as regs_app
 from vrex.trace.cli import app as trace_app
 
 USAGE = 2
@@ -26,6 +27,7 @@ app = typer.Typer(
     epilog="Example: `vrex trace info examples/traces/bikes.parquet`",
 )
 app.add_typer(trace_app, name="trace")
+app.add_typer(regs_app, name="regs")
 
 
 @app.callback()
