@@ -192,7 +192,6 @@ class KvAsu(wiring.Component):
             eviction.valid.eq(evict_valid),
             eviction.active.eq(active),
             eviction.marked.eq(population.marked),
-            eviction.left_marked.eq(population.left_marked),
             eviction.unmarked_cold.eq(retirement.unmarked_cold),
             eviction.tail.eq(recency.tail.slot),
             eviction.tail_ready.eq(recency.tail_ready),

@@ -108,7 +108,7 @@ class Cursor(wiring.Component):
         else:
             m.d.comb += newer.eq(self._newer(m, "newer", self.next_line.slot))
 
-        ready = valid & ~overtaken & ~self.taken
+        ready = valid & ~overtaken & ~(self.moved.valid & (self.moved.line.slot == stands.slot))
         if p.list_follows:  # the touch was decided in the last clock: it has the line already
             ready &= ~(self.touch & (self.touched_slot == stands.slot))
         m.d.comb += [self.ready.eq(ready), self.next_valid.eq(stays_valid), self.next_line.eq(stays)]

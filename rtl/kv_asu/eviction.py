@@ -22,8 +22,6 @@ class Eviction(wiring.Component):
     active : In(1)
     marked : In(1)
         A line has a cold mark, after this clock's demotion. The one at the tail is then among them.
-    left_marked : In(1)
-        ... and after this clock's request.
     unmarked_cold : In(1)
         A line is cold, and still has no mark.
     tail : In(slot), tail_ready : In(1), touched_tail : In(1), next_tail : In(slot)
@@ -45,7 +43,6 @@ class Eviction(wiring.Component):
                 "valid": In(1),
                 "active": In(1),
                 "marked": In(1),
-                "left_marked": In(1),
                 "unmarked_cold": In(1),
                 "tail": In(slot),
                 "tail_ready": In(1),
@@ -86,6 +83,6 @@ class Eviction(wiring.Component):
         ]
         with m.If(self.pop):
             m.d.comb += self.status.eq(VictimStatus.FOUND)
-        with m.Elif(self.valid & self.active & (self.left_marked | self.unmarked_cold)):
+        with m.Elif(self.valid & self.active & (self.marked | self.unmarked_cold)):
             m.d.comb += self.status.eq(VictimStatus.RETRY)
         return m

@@ -9,13 +9,12 @@ from __future__ import annotations
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from kv_asu.layouts import (
     COUNT_WIDTH,
-    MAX_COUNT,
     banks_of,
     half_write_layout,
     place_layout,
@@ -126,15 +125,13 @@ class HeatTable(wiring.Component):
             return signal
 
         # What every way is.
-        cold_halves = each("cold_half", (touch.heat.cold_half for touch in ways.touches))
-        marked = each("marked", cold_halves ^ ways.demote_halves)
         tracked = each("tracked", Cat(touch.heat.tracked_half for touch in ways.touches) ^ ways.evict_halves)
         free = each("free", ~tracked)
-        cold = each("cold", tracked & (marked | ways.expired))
-        # A line being marked cold in this clock has expired already. Only its mark has to know.
+        cold = each("cold", tracked & ways.cold)
+        # A line being marked cold in this clock is cold already. Only its mark has to know.
         demoted = where_in(self.place, banks_of(self.demote, p.window), self.demote.slot.row)
         demote_halves = each("demote_half", replaced(ways.demote_halves, demoted, self.demote.half))
-        levels = [Mux(marked[bank], 0, ways.levels[bank]) for bank in banks]
+        marked = each("marked", Cat(touch.heat.cold_half for touch in ways.touches) ^ demote_halves)
 
         # Which one the request takes.
         hits = each("hits", ways.match & tracked)
@@ -154,13 +151,11 @@ class HeatTable(wiring.Component):
         # What becomes of it.
         before = Signal(2)
         count = Signal(COUNT_WIDTH)
-        decayed = Signal(COUNT_WIDTH)
-        after_count = Signal(COUNT_WIDTH)
+        after = Signal(2)
         m.d.comb += [
-            before.eq(chosen(hits, levels)),
-            count.eq(chosen(hits, [touch.heat.count for touch in ways.touches])),
-            decayed.eq(Mux(before == 0, Array([count, count >> 1, 0, 0])[self.settings.decay], count)),
-            after_count.eq(Mux(decayed == MAX_COUNT, MAX_COUNT, decayed + 1)),
+            before.eq(chosen(hits, list(ways.levels))),
+            count.eq(Mux(hit, chosen(hits, list(ways.next_counts)), 1)),
+            after.eq(Mux(hit, chosen(hits, list(ways.next_levels)), t_level_when_touched(Const(1), self.settings))),
         ]
 
         taken = Signal()
@@ -171,8 +166,8 @@ class HeatTable(wiring.Component):
             self.tag.tracked.eq(taken),
             self.tag.hit.eq(self.valid & hit),
             self.tag.before.eq(Mux(self.valid, before, 0)),
-            self.tag.after.eq(Mux(taken, t_level_when_touched(after_count, self.settings), 0)),
-            self.tag.count.eq(Mux(taken, after_count, 0)),
+            self.tag.after.eq(Mux(taken, after, 0)),
+            self.tag.count.eq(Mux(taken, count, 0)),
             self.tag.slot.eq(Mux(taken, chosen(takes, slots), 0)),
             self.tag.spill_valid.eq(self.valid & reclaims),
             self.tag.spill_line.eq(Mux(self.tag.spill_valid, chosen(first_cold, lines), 0)),
@@ -181,13 +176,13 @@ class HeatTable(wiring.Component):
             self.write.banks.eq(Mux(self.valid, takes, 0)),
             self.write.place.eq(self.place),
             self.write.touch.line.eq(self.line),
-            self.write.touch.heat.count.eq(after_count),
+            self.write.touch.heat.count.eq(count),
             self.write.touch.heat.stamp.eq(self.now),
             self.write.touch.heat.tracked_half.eq(~(takes & ways.evict_halves).any()),
             self.write.touch.heat.cold_half.eq((takes & demote_halves).any()),
             self.touched_tail.eq(self.valid & (takes & where_in(self.place, 1 << self.tail.bank, self.tail.row)).any()),
             self.was_tracked.eq(self.valid & (takes & tracked).any()),
-            self.was_marked.eq(self.valid & (takes & tracked & (cold_halves ^ demote_halves)).any()),
+            self.was_marked.eq(self.valid & (takes & tracked & marked).any()),
             self.was_cold.eq(self.valid & (takes & cold).any()),
         ]
         return m

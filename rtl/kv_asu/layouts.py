@@ -118,8 +118,10 @@ def ways_layout(params: Params) -> data.StructLayout:
     return data.StructLayout(
         {
             "touches": data.ArrayLayout(touch_layout(params), params.window),
-            "levels": data.ArrayLayout(2, params.window),  # T-levels by counter and age
-            "expired": params.window,  # its age is over T1.age
+            "levels": data.ArrayLayout(2, params.window),  # T-levels
+            "cold": params.window,  # which of them are 0
+            "next_counts": data.ArrayLayout(COUNT_WIDTH, params.window),  # the counters if touched now
+            "next_levels": data.ArrayLayout(2, params.window),  # their T-levels then
             "match": params.window,  # the slot's line number is the operation's
             "evict_halves": params.window,
             "demote_halves": params.window,

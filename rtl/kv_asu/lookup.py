@@ -18,6 +18,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from kv_asu.layouts import (
+    COUNT_WIDTH,
     banks_of,
     collisions_layout,
     half_write_layout,
@@ -34,7 +35,7 @@ from kv_asu.layouts import (
 from kv_asu.murmur3 import Murmur3
 from kv_asu.params import LINE_BITS, Params
 from kv_asu.records import mux, record
-from kv_asu.t_level import t_level
+from kv_asu.t_level import count_when_touched, t_level, t_level_when_touched
 
 
 class Lookup(wiring.Component):
@@ -183,14 +184,20 @@ class Lookup(wiring.Component):
         m.d.comb += [
             classified.touches.eq(ways.touches),
             classified.match.eq(Cat(touch.line == line for touch in ways.touches)),
-            classified.expired.eq(Cat(age > self.settings.t1_age for age in ages)),
             classified.evict_halves.eq(ways.evict_halves),
             classified.demote_halves.eq(ways.demote_halves),
         ]
         for bank, (age, touch) in enumerate(zip(ages, ways.touches, strict=True)):
+            heat = touch.heat
+            # A mark made from here to the decision makes no difference: the line's age is over T1.age already.
+            marked = heat.cold_half ^ ways.demote_halves[bank]
+            next_count = classified.next_counts[bank]
             m.d.comb += [
-                age.eq(now - touch.heat.stamp),
-                classified.levels[bank].eq(t_level(touch.heat.count, age, self.settings)),
+                age.eq(now - heat.stamp),
+                classified.cold[bank].eq(marked | (age > self.settings.t1_age)),
+                classified.levels[bank].eq(Mux(marked, 0, t_level(heat.count, age, self.settings))),
+                next_count.eq(count_when_touched(heat.count, classified.cold[bank], self.settings)),
+                classified.next_levels[bank].eq(t_level_when_touched(next_count, self.settings)),
             ]
         return classified
 
@@ -227,19 +234,22 @@ class Lookup(wiring.Component):
         touched = Signal(p.window, name=f"{name}_touched")
         evicted = Signal(p.window, name=f"{name}_evicted")
         demoted = Signal(p.window, name=f"{name}_demoted")
+        next_count = Signal(COUNT_WIDTH, name=f"{name}_last_next_count")
         # T1.age is 1 at least: what was touched a clock ago has not expired.
-        expired = age > settings.t1_age if now is self.ahead else Const(0)
+        cold = age > settings.t1_age if now is self.ahead else Const(0)
         m.d.comb += [
             age.eq(now - touch.heat.stamp),
+            next_count.eq(count_when_touched(touch.heat.count, cold, settings)),
             level.eq(t_level(touch.heat.count, age, settings)),
             touched.eq(write.banks & met.touched),
             evicted.eq(Mux(evict.enable, met.evicted, 0)),
             demoted.eq(Mux(demote.enable, met.demoted, 0)),
         ]
+        next_level = t_level_when_touched(next_count, settings)
         settled = record(ways_layout(p), f"{name}_settled")
         m.d.comb += [
             settled.match.eq(replaced(ways.match, touched, met.line)),
-            settled.expired.eq(replaced(ways.expired, touched, expired)),
+            settled.cold.eq(replaced(ways.cold, touched, cold)),
             settled.evict_halves.eq(replaced(ways.evict_halves, evicted, evict.half)),
             settled.demote_halves.eq(replaced(ways.demote_halves, demoted, demote.half)),
         ]
@@ -247,5 +257,7 @@ class Lookup(wiring.Component):
             m.d.comb += [
                 settled.touches[bank].eq(mux(touched[bank], touch, ways.touches[bank])),
                 settled.levels[bank].eq(Mux(touched[bank], level, ways.levels[bank])),
+                settled.next_counts[bank].eq(Mux(touched[bank], next_count, ways.next_counts[bank])),
+                settled.next_levels[bank].eq(Mux(touched[bank], next_level, ways.next_levels[bank])),
             ]
         return settled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux
+from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -12,7 +12,7 @@ from kv_asu.params import Params
 class Population(wiring.Component):
     """Members: ``clear``; this clock's ``insert`` into a free slot, ``demote``, ``warm`` (a marked line was touched or
     spilled) and ``pop`` (a marked line was evicted); the counts ``tracked`` and ``cold``; ``marked``: a line has a
-    cold mark after this clock's demotion; ``left_marked``: and after its request.
+    cold mark after this clock's demotion.
     """
 
     def __init__(self, params: Params) -> None:
@@ -27,17 +27,12 @@ class Population(wiring.Component):
                 "tracked": Out(width),
                 "cold": Out(width),
                 "marked": Out(1),
-                "left_marked": Out(1),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.d.comb += [
-            self.marked.eq((self.cold != 0) | self.demote),
-            # ``warm`` comes late in the clock: both cases are ready for it.
-            self.left_marked.eq(Mux(self.warm, (self.cold > 1) | ((self.cold == 1) & self.demote), self.marked)),
-        ]
+        m.d.comb += self.marked.eq((self.cold != 0) | self.demote)
         m.d.sync += [
             self.tracked.eq(self.tracked + self.insert - self.pop),
             self.cold.eq(self.cold + self.demote - self.warm - self.pop),

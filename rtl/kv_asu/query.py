@@ -46,12 +46,11 @@ class Query(wiring.Component):
         m = Module()
         ways = self.ways
         tracked = Cat(touch.heat.tracked_half for touch in ways.touches) ^ ways.evict_halves
-        marked = Cat(touch.heat.cold_half for touch in ways.touches) ^ ways.demote_halves
         hits = Signal(self.params.window)
         level = Signal(2)
         m.d.comb += [
             hits.eq(Mux(self.valid, ways.match & tracked, 0)),
-            level.eq(chosen(hits & ~marked, list(ways.levels))),
+            level.eq(chosen(hits, list(ways.levels))),
             self.tracked.eq(hits.any()),
             self.tlevel.eq(Mux(self.tracked & self.boost & (level != 3), level + 1, level)),
             self.hit.eq(self.tracked & (self.tlevel >= self.min_tlevel)),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Mux, Value
+from amaranth.hdl import Array, Mux, Value
 from amaranth.lib import data
+
+from kv_asu.layouts import MAX_COUNT
 
 
 def t_level(count: Value, age: Value, thresholds: data.View) -> Value:
@@ -16,6 +18,12 @@ def t_level(count: Value, age: Value, thresholds: data.View) -> Value:
     likely = (count >= thresholds.t2_count) & (age <= thresholds.t2_age)
     warm = age <= thresholds.t1_age
     return Mux(sure, 3, Mux(likely, 2, warm))
+
+
+def count_when_touched(count: Value, cold: Value, settings: data.View) -> Value:
+    """The access counter after a touch: of a ``cold`` line it first decays as ``settings.decay`` says."""
+    kept = Mux(cold, Array([count, count >> 1, 0, 0])[settings.decay], count)
+    return Mux(kept == MAX_COUNT, MAX_COUNT, kept + 1)
 
 
 def t_level_when_touched(count: Value, thresholds: data.View) -> Value:

@@ -40,7 +40,7 @@ class World(ConfigSpaceModel):
         # counted after a clear instead of before; by how much the snapshot may be short or over for either reason
         self._missed = self._carried = 0
         self._short = self._over = 0
-        self._earlier: int | None = None
+        self._earlier: list[int | None] = []
         self._held: dict[str, int] | None = None  # live settings on their way through a build with a late decision
 
     # ---- one clock ----
@@ -121,13 +121,15 @@ class World(ConfigSpaceModel):
         cold = islice(golden.lines(), golden.cold)
         return sum((golden.tick - line.touched - t1_age - 1) << shift <= self._lag for line in cold)
 
-    def remember(self, number: int) -> None:
-        """Keep what a register reads before the coming clock: a status may take that long to be seen."""
-        self._earlier = self.read_dword(number)
+    def remember(self, number: int, *, begin: bool) -> None:
+        """Keep what a register reads as its read's clock begins, and after that clock's operations: a status may take
+        that long to be seen.
+        """
+        self._earlier = [*([] if begin else self._earlier), self.read_dword(number)]
 
     def may_read(self, number: int, value: int | None) -> bool:
         """Whether the read of the clock just taken may return a value."""
-        return any(self._may_be(number, value, expected) for expected in (self.read_dword(number), self._earlier))
+        return any(self._may_be(number, value, expected) for expected in (self.read_dword(number), *self._earlier))
 
     def _may_be(self, number: int, value: int | None, expected: int | None) -> bool:
         """Whether a value is the expected one, but for what the contract lets lag."""

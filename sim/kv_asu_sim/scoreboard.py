@@ -108,8 +108,11 @@ class Scoreboard:
         if taken.read is not None and taken.read != answered:  # a read held until it is answered is one read
             self._reading = taken.read
             for world in reference.worlds:
-                world.remember(taken.read[0])
+                world.remember(taken.read[0], begin=True)
         self._compare_answers(reference, self._in_flight.popleft(), seen)
+        if self._reading is not None:
+            for world in reference.worlds:
+                world.remember(self._reading[0], begin=False)
         self._in_flight.append(taken)
         if taken.write is not None and taken.write[3] == self.params.function:
             reference.write(*taken.write[:3])
