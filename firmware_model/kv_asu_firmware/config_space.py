@@ -86,6 +86,9 @@ class ConfigSpaceModel:
         With ``full``: the capability lies over the standard ones, or points to another behind it.
     """
 
+    #: The class of the core; a subclass may have one that keeps the gateware's time where the contract leaves it open.
+    CORE: type[KvAsuGolden] = KvAsuGolden
+
     def __init__(self, params: Params, full: bool = False) -> None:
         if full and params.config_base < FIRST_FREE:
             raise ValueError(
@@ -94,7 +97,7 @@ class ConfigSpaceModel:
         if full and params.config_next:
             raise ValueError(f"config_next must be 0 in a full config space, not {params.config_next:#x}")
         self.params = params
-        self.golden = KvAsuGolden(params)
+        self.golden = self.CORE(params)
         self.messages: list[tuple[int, int]] = []
         self._function = None
         if full:
@@ -111,6 +114,7 @@ class ConfigSpaceModel:
             if field.access in (Access.READ_WRITE, Access.WRITE_ONE_TO_CLEAR)
         }
         self._power_good = True
+        self._asleep = False  # the power state as the core has it: a clock late
         self._run = False  # enabled and powered
         self._clocks_to_active: int | None = None
         self._query_turn = _Turn()
@@ -161,11 +165,12 @@ class ConfigSpaceModel:
             self._set_event("UNTRACKED")
         self._watch_cold(cold_before)
         self._signal()
+        self._follow_power_state()
         return answers
 
     def idle(self, clocks: int) -> None:
         """Advance some clocks without operations at the pins."""
-        while clocks and (self._clocks_to_active is not None or self._query_turn.running or self._evict_turn.running):
+        while clocks and self._changing:
             self.clock()
             clocks -= 1
         if clocks:
@@ -174,6 +179,16 @@ class ConfigSpaceModel:
             self.golden.idle(clocks - 1)
             self._watch_cold(cold_before)
             self.clock()
+
+    @property
+    def _changing(self) -> bool:
+        """Something other than a line growing cold is to happen at the registers."""
+        return (
+            self._clocks_to_active is not None
+            or self._query_turn.running
+            or self._evict_turn.running
+            or (self._function is not None and self._function.sleeping != self._asleep)
+        )
 
     @property
     def power_good(self) -> bool:
@@ -193,10 +208,20 @@ class ConfigSpaceModel:
             for field in REGISTERS["IRQ_STATUS"].fields
         )
 
+    def _follow_power_state(self) -> None:
+        """A core in D3hot has no power."""
+        if self._function is not None and self._function.sleeping != self._asleep:
+            self._asleep = self._function.sleeping
+            self._start_or_stop()
+
+    @property
+    def _powered(self) -> bool:
+        return self._power_good and not self._asleep
+
     def _start_or_stop(self, flush: bool = False) -> None:
         """Follow ENABLE, power and FLUSH: the table is emptied a row a clock, then what is in flight drains."""
         was_running = self._run
-        self._run = self._power_good and bool(self._values["CTRL.ENABLE"])
+        self._run = self._powered and bool(self._values["CTRL.ENABLE"])
         if not self._run:
             self.golden.deactivate()
             self._clocks_to_active = None
@@ -364,7 +389,7 @@ class ConfigSpaceModel:
             case "STATUS.COLD_AVAILABLE":
                 return int(golden.cold > 0)
             case "STATUS.POWERED":
-                return int(self._power_good)
+                return int(self._powered)
             case "TRACKED.LINES":
                 return golden.tracked
             case "COLD.LINES":

@@ -97,6 +97,11 @@ class PciFunction:
         return self._bytes[_POWER_MANAGEMENT + 4] & 3
 
     @property
+    def sleeping(self) -> bool:
+        """The function is in D3hot."""
+        return self._power_state == _D3HOT
+
+    @property
     def message(self) -> tuple[int, int] | None:
         """Address and data of the memory write that signals an interrupt; None while software does not allow one."""
         if not (self._get(_MSI + 2, 2) & 1 and self._get(_COMMAND, 2) & _BUS_MASTER and self._power_state == _D0):

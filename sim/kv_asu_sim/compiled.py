@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kv_asu.params import Params
+from kv_asu_firmware.ports import address_array
 from kv_asu_sim.answers import ANSWER, TAG, VICTIM
 from kv_asu_sim.build import BuildError, library
 from kv_asu_sim.pins import INPUTS, OUTPUTS
@@ -55,6 +56,8 @@ class CompiledCore:
         The build. The first use of each takes about half a minute of compiling; later ones load it from a cache.
     seed : int
         What registers and memories hold at power-up follows from it, 0 to 2**31 - 2.
+    full_config_space : bool
+        With a whole PCI function's config space around the core's capability: every DWORD of it answers.
 
     Raises
     ------
@@ -64,11 +67,11 @@ class CompiledCore:
         The seed is out of range.
     """
 
-    def __init__(self, params: Params, *, seed: int = 0) -> None:
+    def __init__(self, params: Params, *, seed: int = 0, full_config_space: bool = False) -> None:
         if not 0 <= seed < 2**31 - 1:
             raise ValueError(f"seed must be 0 to {2**31 - 2}, not {seed!r}")
         self.params = params
-        self._library = _load(library(params))
+        self._library = _load(library(params, full_config_space=full_config_space))
         # Verilator reads seed 0 as "choose one".
         self._core = ctypes.c_void_p(self._library.core_new(seed + 1))
         weakref.finalize(self, self._library.core_delete, self._core)
@@ -176,7 +179,7 @@ class CompiledCore:
         LatencyError
             An answer was early, late or missing.
         """
-        lines = _addresses(addresses, self.params)
+        lines = address_array(addresses, self.params)
         clocks = None if at is None else _clocks(at, lines.shape, self.clock)
         tags = np.empty(len(lines) + self._owed, TAG)
         pointer = None if clocks is None else clocks.ctypes.data
@@ -206,7 +209,7 @@ class CompiledCore:
         self._begin()
         if min_tlevel not in range(4):
             raise ValueError(f"min_tlevel must be 0 to 3, not {min_tlevel!r}")
-        lines = _addresses(addresses, self.params)
+        lines = address_array(addresses, self.params)
         answers = np.empty(len(lines), ANSWER)
         self._library.core_query(
             self._core, len(lines), lines.ctypes.data, int(min_tlevel), bool(boost), answers.ctypes.data
@@ -301,18 +304,6 @@ def _check_count(name: str, value: int) -> int:
     if value < 0:
         raise ValueError(f"{name} must not be negative, not {value!r}")
     return int(value)
-
-
-def _addresses(addresses: ArrayLike, params: Params) -> NDArray[np.uint64]:
-    array = np.asarray(addresses)
-    if array.size == 0:
-        array = array.astype(np.uint64)
-    if array.ndim != 1 or array.dtype.kind not in "ui" or (array.dtype.kind == "i" and (array < 0).any()):
-        raise TypeError("addresses must be a one-dimensional array of unsigned integers")
-    lines = np.ascontiguousarray(array, np.uint64)
-    if params.addr_width < 64 and lines.size and int(lines.max()) >> params.addr_width:
-        raise ValueError(f"addresses must fit {params.addr_width} bits, not {int(lines.max()):#x}")
-    return lines
 
 
 def _clocks(at: ArrayLike, shape: tuple[int, ...], now: int) -> NDArray[np.uint64]:

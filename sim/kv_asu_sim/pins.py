@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from kv_asu_firmware.ports import ANSWER, TAG, VICTIM
+
 #: Every input pin but the clock, by its name.
 INPUTS = np.dtype(
     [
@@ -32,23 +34,11 @@ INPUTS = np.dtype(
 OUTPUTS = np.dtype(
     [
         ("tag_valid", "u1"),
-        ("tag_line", "u8"),
-        ("tag_tracked", "u1"),
-        ("tag_hit", "u1"),
-        ("tag_before", "u1"),
-        ("tag_after", "u1"),
-        ("tag_count", "u2"),
-        ("tag_slot", "u2"),
-        ("tag_stamp", "u2"),
-        ("spill_valid", "u1"),
-        ("spill_line", "u8"),
+        *((name, TAG[name]) for name in TAG.names or ()),
         ("answer_valid", "u1"),
-        ("answer_tracked", "u1"),
-        ("answer_tlevel", "u1"),
-        ("answer_hit", "u1"),
+        *((name, ANSWER[name]) for name in ANSWER.names or ()),
         ("victim_valid", "u1"),
-        ("victim_status", "u1"),
-        ("victim_line", "u8"),
+        *((name, VICTIM[name]) for name in VICTIM.names or ()),
         ("cfg_ext_read_data", "u4"),
         ("cfg_ext_read_data_valid", "u1"),
         ("irq", "u1"),

@@ -1,0 +1,53 @@
+"""Ways to a device: one interface to its config space, whatever stands behind it.
+
+======== ============================================================== ============
+name     drives                                                         needs
+======== ============================================================== ============
+`model`  the Python device model; the default                           nothing
+`rtl`    the gateware, compiled and clocked in this process             C++ compiler
+`sysfs`  the ``config`` file of a real device, or a tree that has one   the file
+`cocotb` the core in a running cocotb bench                             a simulator
+======== ============================================================== ============
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from vrex.transports.base import Bus, Transport
+
+__all__ = ["TRANSPORTS", "Bus", "Transport", "open_transport"]
+
+#: The class of each transport, by module so that only the one in use is loaded.
+TRANSPORTS = {
+    "model": "ModelTransport",
+    "rtl": "RtlTransport",
+    "sysfs": "SysfsTransport",
+    "cocotb": "CocotbTransport",
+}
+
+
+def open_transport(name: str = "model", **options: Any) -> Transport:
+    """Open a transport by its name.
+
+    Parameters
+    ----------
+    name : str
+        A key of `TRANSPORTS`.
+    **options
+        What the transport's class takes.
+
+    Raises
+    ------
+    ValueError
+        There is no such transport.
+    TypeError
+        It has no such option.
+    VrexError
+        It cannot be opened.
+    """
+    if name not in TRANSPORTS:
+        raise ValueError(f"transport must be one of {', '.join(TRANSPORTS)}, not {name!r}")
+    transport: type[Transport] = getattr(import_module(f"vrex.transports.{name}"), TRANSPORTS[name])
+    return transport(**options)

@@ -1,0 +1,247 @@
+"""What a transport is: reads and writes in the config space of one PCI function, and a notion of time to wait in."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    from kv_asu.params import Params
+
+#: Bytes of a function's config space.
+CONFIG_BYTES = 0x1000
+
+
+class Transport(ABC):
+    """Config space of one function.
+
+    Two methods make a transport, `_read` and `_write`; they are given accesses that were checked. What nobody answers
+    reads all ones, as on any PCI bus.
+
+    Attributes
+    ----------
+    name : str
+        The transport's name.
+    time_unit : str
+        What `now` counts: "clocks" or "s".
+    patience : float
+        How long to wait for the device to do something before giving it up, unless told otherwise.
+    """
+
+    name: str
+    time_unit = "s"
+    patience = 1.0
+
+    def read(self, offset: int, size: int) -> int:
+        """Read config space.
+
+        Parameters
+        ----------
+        offset : int
+            In bytes from the start of config space; aligned to the size.
+        size : int
+            1, 2 or 4 bytes.
+
+        Raises
+        ------
+        ValueError
+            The access is not aligned, of another size, or outside config space.
+        VrexError
+            The device cannot be reached.
+        """
+        _check_access(offset, size)
+        return self._read(offset, size)
+
+    def write(self, offset: int, value: int, size: int) -> None:
+        """Write config space.
+
+        Parameters
+        ----------
+        offset, size : int
+            As for `read`.
+        value : int
+            0 to ``2**(8 * size) - 1``.
+
+        Raises
+        ------
+        ValueError
+            As for `read`, or the value does not fit the size.
+        VrexError
+            The device cannot be reached, or is being written by another process.
+        """
+        _check_access(offset, size)
+        if not 0 <= value < 1 << 8 * size:
+            raise ValueError(f"value must fit {size} bytes, not {value!r}")
+        self._write(offset, value, size)
+
+    @abstractmethod
+    def _read(self, offset: int, size: int) -> int: ...
+
+    @abstractmethod
+    def _write(self, offset: int, value: int, size: int) -> None: ...
+
+    @abstractmethod
+    def now(self) -> float:
+        """The time, in `time_unit`, from some beginning on."""
+
+    @abstractmethod
+    def pause(self) -> None:
+        """Let some time pass between two looks at a device that is busy."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """The device, as a message names it."""
+
+    def close(self) -> None:  # noqa: B027  # most have nothing to give back
+        """Give back what the transport holds; nothing may be asked of it afterwards."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Bus(Transport):
+    """A transport that stands for the memory bus too: whoever holds it makes the traffic.
+
+    Time is clocks, and passes only in these calls: a register read takes 2 clocks, a write 8 (by then it has taken
+    effect everywhere), the bus operations what they say. So a script makes one sequence of clocks, and gives the same
+    numbers on every bus.
+
+    Attributes
+    ----------
+    params : Params
+        The build that is driven.
+    """
+
+    time_unit = "clocks"
+    patience = 1 << 20
+    params: Params
+
+    #: Clocks between two looks at a device that is busy.
+    PAUSE_CLOCKS = 8
+
+    def now(self) -> float:
+        return self.clock
+
+    def pause(self) -> None:
+        self.idle(self.PAUSE_CLOCKS)
+
+    @property
+    @abstractmethod
+    def clock(self) -> int:
+        """Clocks since reset."""
+
+    @property
+    @abstractmethod
+    def irq(self) -> bool:
+        """The ``irq`` pin in the clock to come."""
+
+    @property
+    @abstractmethod
+    def power_good(self) -> bool:
+        """The ``power_good`` pin. Setting it takes 8 clocks."""
+
+    @power_good.setter
+    @abstractmethod
+    def power_good(self, value: bool) -> None: ...
+
+    @abstractmethod
+    def observe(self, addresses: ArrayLike) -> NDArray[np.void]:
+        """Present memory requests, one a clock; takes n + L + 2 clocks.
+
+        Parameters
+        ----------
+        addresses : array of uint64, shape (n,)
+            Byte addresses.
+
+        Returns
+        -------
+        ndarray, shape (n,), dtype kv_asu_firmware.ports.TAG
+            Their answers, in order.
+
+        Raises
+        ------
+        TypeError
+            The addresses are not a one-dimensional array of unsigned integers.
+        ValueError
+            One has more bits than the build.
+        """
+
+    @abstractmethod
+    def query_lines(self, addresses: ArrayLike, *, min_tlevel: int = 0, boost: bool = False) -> NDArray[np.void]:
+        """Ask for lines' T-levels without touching them, one a clock; takes n + L clocks.
+
+        Parameters
+        ----------
+        addresses : array of uint64, shape (n,)
+            Byte addresses.
+        min_tlevel : int
+            0 to 3: from which T-level on ``answer_hit`` is 1.
+        boost : bool
+            Raise the T-level of tracked lines by one.
+
+        Returns
+        -------
+        ndarray, shape (n,), dtype kv_asu_firmware.ports.ANSWER
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `observe`, or ``min_tlevel`` is out of range.
+        """
+
+    @abstractmethod
+    def evict_lines(self, count: int) -> NDArray[np.void]:
+        """Give evict commands, one a clock; takes count + L clocks.
+
+        Returns
+        -------
+        ndarray, shape (count,), dtype kv_asu_firmware.ports.VICTIM
+            One for each command, also those answered EMPTY.
+
+        Raises
+        ------
+        ValueError
+            The count is negative.
+        """
+
+    @abstractmethod
+    def idle(self, clocks: int) -> None:
+        """Let clocks pass.
+
+        Raises
+        ------
+        ValueError
+            Their number is negative.
+        """
+
+
+def build_of(params: Params | None, fields: dict[str, int]) -> Params:
+    """The build that options describe: a `Params`, or its fields by name.
+
+    Raises
+    ------
+    TypeError
+        Both are given, or there is no such field.
+    ValueError
+        A value is out of range.
+    """
+    from kv_asu.params import Params
+
+    if params is not None and fields:
+        raise TypeError(f"give params or its fields ({', '.join(fields)}), not both")
+    return Params(**fields) if params is None else params
+
+
+def _check_access(offset: int, size: int) -> None:
+    if size not in (1, 2, 4):
+        raise ValueError(f"size must be 1, 2 or 4 bytes, not {size!r}")
+    if offset not in range(0, CONFIG_BYTES, size):
+        raise ValueError(f"offset must be a multiple of {size} below {CONFIG_BYTES:#x}, not {offset!r}")
