@@ -175,8 +175,8 @@ class Device:
         """
         if min_tlevel not in range(4):
             raise ValueError(f"min_tlevel must be 0 to 3, not {min_tlevel!r}")
-        queries = [Query(address, min_tlevel, bool(boost)) for address in address_array(addresses, self.params).tolist()]
-        answers = self._decide((None, query, False) for query in queries)
+        lines = address_array(addresses, self.params).tolist()
+        answers = self._decide((None, Query(line, min_tlevel, bool(boost)), False) for line in lines)
         return np.array([clock.answer[:3] for clock in answers if clock.answer], ANSWER)
 
     def evict_lines(self, count: int) -> NDArray[np.void]:
@@ -262,6 +262,7 @@ class _Core(KvAsuGolden):
             if clock == self._rests:
                 clock += 1
             if clock > self._now:
+                self._next_mark = clock
                 return
             del self._unmarked[oldest.line]
             self._counts[_DEMOTIONS] += 1
@@ -313,12 +314,12 @@ class _Model(ConfigSpaceModel):
 
     def idle(self, clocks: int) -> None:
         while clocks:
-            self.clock()
-            clocks -= 1
-            if clocks > 2 and not self._changing:
-                # All but the ends at once: what shows in those may be of the clock before.
+            if clocks > 2 and not self._changing and self._cold_shown <= self.golden.marked:
+                # Counts can only rise now. The last two clocks are taken as such: what shows may be of the clock before.
                 self.golden.idle(clocks - 2)
                 clocks = 2
+            self.clock()
+            clocks -= 1
 
     def _watch_cold(self, before: int) -> None:
         before, self._cold_shown = self._cold_shown, self._marked if self.golden.active else 0

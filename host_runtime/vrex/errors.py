@@ -8,3 +8,31 @@ class VrexError(Exception):
 
     Its text is one line that names the thing and the way out; the command line prints it and ends with exit code 1.
     """
+
+
+class DeviceNotFoundError(VrexError):
+    """There is no such device, or no KV-ASU in it."""
+
+
+class DeviceAccessError(VrexError):
+    """The device is there, but this process may not read or write all of it."""
+
+
+class DeviceBusyError(VrexError):
+    """Another process is writing to the device."""
+
+
+class DeviceGoneError(VrexError):
+    """The device does not answer any more: removed, unplugged, or without power."""
+
+
+class VersionError(VrexError):
+    """Host and hardware describe different register maps."""
+
+
+class ConfigRefusedError(VrexError):
+    """The core refused a register write, or would."""
+
+
+class KvAsuTimeoutError(VrexError):
+    """The core did not do in time what it was asked to."""

@@ -1,0 +1,641 @@
+"""`KvAsu`: one KV-ASU from a script, over any transport.
+
+>>> with KvAsu.open("model") as asu:
+...     asu.enable()
+...     tags = asu.bus.observe(addresses)      # on a board the GPU makes the traffic
+...     for address in asu.cold_lines():
+...         ...
+...     print(asu.counters().hits)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from vrex.capabilities import VSEC_ID, find_kv_asu
+from vrex.errors import ConfigRefusedError, DeviceGoneError, KvAsuTimeoutError, VersionError, VrexError
+from vrex.register_access import RegisterFile, find_field
+from vrex.registers import (
+    MAJOR,
+    MINOR,
+    REGISTERS,
+    T1,
+    T2,
+    T3,
+    Cold,
+    ColdWatermark,
+    Counter,
+    CounterHi,
+    CounterLo,
+    CounterSelect,
+    Ctrl,
+    Decay,
+    Evict,
+    Geometry,
+    HashSeed,
+    Id,
+    IrqEnable,
+    IrqStatus,
+    Limits,
+    Params,
+    Query,
+    QueryHi,
+    QueryLo,
+    Register,
+    Status,
+    Timebase,
+    Tracked,
+    VictimHi,
+    VictimLo,
+    VictimStatus,
+)
+from vrex.transports import open_transport
+from vrex.transports.base import Bus, Transport
+
+if TYPE_CHECKING:
+    from typing import Self
+
+R = TypeVar("R", bound=Register)
+
+_Threshold = T3 | T2 | T1
+
+_ALL_ONES = 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """When a line reaches a T-level: touched at least ``count`` times, the last time at most ``age`` clocks ago."""
+
+    count: int
+    age: int
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """The three T-levels' thresholds; a line whose age is over ``t1.age`` is cold."""
+
+    t3: Threshold
+    t2: Threshold
+    t1: Threshold
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Every counter as of one clock; what each counts is told in `vrex.registers.Counter`."""
+
+    cycles: int
+    requests: int
+    hits: int
+    level0: int
+    level1: int
+    level2: int
+    level3: int
+    inserts: int
+    untracked: int
+    spills: int
+    rescues: int
+    demotions: int
+    evictions: int
+    queries: int
+    query_hits: int
+
+
+@dataclass(frozen=True)
+class QueryResult:
+    """What the core knows of a line; an untracked one has T-level and count 0."""
+
+    tracked: bool
+    tlevel: int
+    count: int
+
+
+class KvAsu:
+    """One KV-ASU.
+
+    Opening one only reads. What writes (everything that sets, enables, queries, evicts or takes counters) takes the
+    transport's lock, if it has one, and keeps it until `close`.
+
+    Parameters
+    ----------
+    transport : Transport
+        The PCI function it is in.
+    timeout : float, optional
+        How long to wait for the core, in the transport's time unit; the transport's own patience unless given.
+    vsec_id : int
+        The id of the core's capability, for a core built with another than the default.
+
+    Attributes
+    ----------
+    transport : Transport
+    base : int
+        The offset of CTRL in config space.
+    regs : RegisterFile
+        The registers by name: ``asu.regs.ctrl.read()``.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        There is no KV-ASU in it.
+    DeviceGoneError
+        It reads all ones.
+    VersionError
+        Its register map has another major version.
+    """
+
+    def __init__(self, transport: Transport, *, timeout: float | None = None, vsec_id: int = VSEC_ID) -> None:
+        self.transport = transport
+        self.timeout = transport.patience if timeout is None else timeout
+        self.base = find_kv_asu(transport, vsec_id)
+        self.regs = RegisterFile(self._read, self._write_checked)
+        self._unanswered: set[type[Register]] = set()  # operations given up, which the core may still be at
+        version = self._read(Id)
+        if version.major != MAJOR:
+            raise VersionError(
+                f"{transport}: its register map is version {version.major}.{version.minor}, this program's "
+                f"{MAJOR}.{MINOR}; install the vrex release for version {version.major}"
+            )
+
+    @classmethod
+    def open(
+        cls, transport: str = "model", *, timeout: float | None = None, vsec_id: int = VSEC_ID, **options: Any
+    ) -> Self:
+        """Open a transport by its name and the KV-ASU behind it.
+
+        Parameters
+        ----------
+        transport : str
+            "model", "rtl", "sysfs" or "cocotb".
+        timeout, vsec_id
+            As for the class.
+        **options
+            What the transport takes: see `vrex.transports`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            There is no such transport or option.
+        VrexError
+            It cannot be opened, or as for the class.
+        """
+        opened = open_transport(transport, **options)
+        try:
+            return cls(opened, timeout=timeout, vsec_id=vsec_id)
+        except BaseException:
+            opened.close()
+            raise
+
+    def close(self) -> None:
+        """Give back the transport."""
+        self.transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def bus(self) -> Bus:
+        """The memory bus in front of the core.
+
+        Raises
+        ------
+        VrexError
+            The transport has none: on a board, the GPU makes the traffic.
+        """
+        if not isinstance(self.transport, Bus):
+            raise VrexError(f"{self.transport}: no memory bus here, the GPU makes the traffic; use model or rtl")
+        return self.transport
+
+    # Life cycle
+
+    @property
+    def status(self) -> Status:
+        """What the core is doing."""
+        return self._read(Status)
+
+    @property
+    def enabled(self) -> bool:
+        """Whether software asked for it to run."""
+        return self._read(Ctrl).enable
+
+    def enable(self, timeout: float | None = None) -> None:
+        """Start from an empty table, and wait until requests are tracked. An enabled core just goes on.
+
+        Raises
+        ------
+        KvAsuTimeoutError
+            It does not become active; without power it cannot.
+        """
+        self.regs[Ctrl].modify(enable=1)
+        self._wait_active("enable", timeout)
+
+    def disable(self, timeout: float | None = None) -> None:
+        """Stop; the table is forgotten, the counters stay.
+
+        Raises
+        ------
+        KvAsuTimeoutError
+            It stays active.
+        """
+        self.regs[Ctrl].modify(enable=0)
+        self._wait("disable", lambda: not self.status & (_ACTIVE | _BUSY), timeout)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Empty the table, and wait until requests are tracked again. Of a core that is not enabled it is empty.
+
+        Raises
+        ------
+        KvAsuTimeoutError
+            It does not become active again.
+        """
+        if self.enabled:
+            self.regs[Ctrl].modify(flush=1)
+            self._wait_active("flush", timeout)
+
+    def _wait_active(self, what: str, timeout: float | None) -> None:
+        def active() -> bool:
+            status = self.status
+            if not status.powered:
+                raise KvAsuTimeoutError(
+                    f"{self.transport}: {what}: the core has no power (STATUS.POWERED is 0), so it stays inactive; "
+                    "see `vrex doctor`"
+                )
+            return status.active and not status.busy
+
+        self._wait(what, active, timeout)
+
+    # Settings
+
+    @property
+    def params(self) -> Params:
+        """How the core was built."""
+        return self._read(Params)
+
+    @property
+    def limits(self) -> Limits:
+        """What the build can keep."""
+        return self._read(Limits)
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """The thresholds, ages in clocks."""
+        shift = self.tick_shift
+        values: list[_Threshold] = [self._read(T3), self._read(T2), self._read(T1)]
+        return Thresholds(*(Threshold(value.count, value.age << shift) for value in values))
+
+    def set_thresholds(
+        self,
+        *,
+        t3_count: int | None = None,
+        t3_age: int | None = None,
+        t2_count: int | None = None,
+        t2_age: int | None = None,
+        t1_age: int | None = None,
+    ) -> None:
+        """Set thresholds; those not given stay. Nothing is written unless all can be.
+
+        The order T3.age <= T2.age <= T1.age holds all the while, so this may be done while the core runs; only T1 has
+        to wait until it is disabled.
+
+        Parameters
+        ----------
+        t3_count, t2_count : int
+            Least access counts, 0 to 65535.
+        t3_age, t2_age, t1_age : int
+            Greatest ages, in clocks: multiples of ``2**tick_shift``.
+
+        Raises
+        ------
+        ValueError
+            A value cannot be had, with the nearest that can; or the ages are out of order.
+        ConfigRefusedError
+            ``t1_age`` while the core is enabled.
+        """
+        shift = self.tick_shift
+        most = {T3: 0xFFFF, T2: 0xFFFF, T1: self.limits.t1_age}
+        old: dict[type[_Threshold], _Threshold] = {T3: self._read(T3), T2: self._read(T2), T1: self._read(T1)}
+        new: dict[type[_Threshold], _Threshold] = {}
+        for register, count, age in ((T3, t3_count, t3_age), (T2, t2_count, t2_age), (T1, None, t1_age)):
+            fields = {}
+            if count is not None:
+                fields["count"] = count
+            if age is not None:
+                name = f"{register.NAME.lower()}_age"
+                fields["age"] = _ticks(name, age, shift, least=int(register is T1), most=most[register])
+            new[register] = old[register].replace(**fields)
+        ages = {register: value.age for register, value in new.items()}
+        for lower, upper in ((T3, T2), (T2, T1)):
+            if ages[lower] > ages[upper]:
+                names = [f"{register.NAME.lower()}_age" for register in (lower, upper)]
+                raise ValueError(
+                    f"{names[0]} must be at most {names[1]}, {ages[upper] << shift} clocks, not {ages[lower] << shift}"
+                )
+        if new[T1] != old[T1]:
+            self._check_disabled(T1)
+        for register in (T1, T2, T3):  # what gets longer makes room from above,
+            if ages[register] > old[register].age:
+                self._write_checked(register, new[register])
+        for register in (T3, T2, T1):  # what gets shorter from below
+            if new[register] != old[register] and ages[register] <= old[register].age:
+                self._write_checked(register, new[register])
+
+    @property
+    def tick_shift(self) -> int:
+        """A tick is ``2**tick_shift`` clocks. Setting it keeps the thresholds' ages in ticks; the core is disabled."""
+        return self._read(Timebase).tick_shift
+
+    @tick_shift.setter
+    def tick_shift(self, value: int) -> None:
+        self.regs[Timebase].modify(tick_shift=value)
+
+    @property
+    def entries(self) -> int:
+        """Slots in use, a power of two. Set while the core is disabled."""
+        return 1 << self._read(Geometry).log2_active
+
+    @entries.setter
+    def entries(self, value: int) -> None:
+        self.regs[Geometry].modify(log2_active=_log2("entries", value))
+
+    @property
+    def granule(self) -> int:
+        """Bytes that one slot stands for, a power of two, 256 or more. Set while the core is disabled."""
+        return 1 << self._read(Geometry).line_shift
+
+    @granule.setter
+    def granule(self, value: int) -> None:
+        self.regs[Geometry].modify(line_shift=_log2("granule", value))
+
+    @property
+    def hash_seed(self) -> int:
+        """What the hash starts from, 32 bits. Set while the core is disabled."""
+        return self._read(HashSeed).seed
+
+    @hash_seed.setter
+    def hash_seed(self, value: int) -> None:
+        self.regs[HashSeed].modify(seed=value)
+
+    @property
+    def decay(self) -> Decay:
+        """What becomes of a cold line's counter when the line is touched again."""
+        return self._read(Ctrl).decay
+
+    @decay.setter
+    def decay(self, value: Decay) -> None:
+        self.regs[Ctrl].modify(decay=value)
+
+    @property
+    def reclaim_off(self) -> bool:
+        """A new line never takes the slot of a cold one."""
+        return self._read(Ctrl).reclaim_off
+
+    @reclaim_off.setter
+    def reclaim_off(self, value: bool) -> None:
+        self.regs[Ctrl].modify(reclaim_off=value)
+
+    # Interrupts
+
+    @property
+    def irq_status(self) -> IrqStatus:
+        """What happened since it was last cleared."""
+        return self._read(IrqStatus)
+
+    def clear_irq(self, status: int = 0b111) -> None:
+        """Clear the bits of IRQ_STATUS that are set in ``status``."""
+        self._write(IrqStatus, status)
+
+    @property
+    def irq_enable(self) -> IrqEnable:
+        """Which bits of IRQ_STATUS raise the interrupt; set with ``IrqEnable.of(cold_high=1)``."""
+        return self._read(IrqEnable)
+
+    @irq_enable.setter
+    def irq_enable(self, value: int) -> None:
+        self.regs[IrqEnable].write(value)
+
+    @property
+    def cold_watermark(self) -> int:
+        """COLD_HIGH is set when the cold lines rise to this many; 0 is off."""
+        return self._read(ColdWatermark).lines
+
+    @cold_watermark.setter
+    def cold_watermark(self, value: int) -> None:
+        self.regs[ColdWatermark].modify(lines=value)
+
+    # What it knows
+
+    @property
+    def tracked(self) -> int:
+        """Lines that have a slot."""
+        return self._read(Tracked).lines
+
+    @property
+    def cold(self) -> int:
+        """Lines at T-level 0; may lag by a tick and 8 clocks."""
+        return self._read(Cold).lines
+
+    def counters(self) -> Counters:
+        """Every counter, all as of one clock."""
+        self._write(Ctrl, self._read(Ctrl).replace(snapshot=1))
+        values = []
+        for counter in Counter:
+            self._write(CounterSelect, counter)
+            values.append(self._read(CounterLo).value | self._read(CounterHi).value << 32)
+        return Counters(*values)
+
+    def clear_counters(self) -> None:
+        """Zero every counter."""
+        self.regs[Ctrl].modify(clear=1)
+
+    def query(self, address: int, timeout: float | None = None) -> QueryResult:
+        """Ask for a line's T-level without touching it.
+
+        Parameters
+        ----------
+        address : int
+            A byte address in it.
+        timeout : float, optional
+            How long to wait, in the transport's time unit.
+
+        Raises
+        ------
+        ValueError
+            The address has more bits than the build.
+        KvAsuTimeoutError
+            The query port is never idle.
+        """
+        width = self.params.addr_width
+        if not 0 <= address < 1 << width:
+            raise ValueError(f"address must have {width} bits, not {address:#x}")
+        if Query in self._unanswered:  # its answer would be taken for ours
+            self._finish(Query, timeout)
+        self._write(QueryLo, address & _ALL_ONES)
+        self._write(QueryHi, address >> 32)
+        answer = self._operate(Query, timeout)
+        return QueryResult(answer.tracked, answer.tlevel, answer.count)
+
+    def evict(self, timeout: float | None = None) -> int | None:
+        """Take the coldest line out of the table. A victim that comes after a timeout is the next call's.
+
+        Returns
+        -------
+        int or None
+            Its byte address; None when no line is cold.
+
+        Raises
+        ------
+        KvAsuTimeoutError
+            The evict port is never idle, or requests touch the tail of the cold list all the time.
+        """
+        if self._operate(Evict, timeout).status != VictimStatus.FOUND:
+            return None
+        return self._read(VictimLo).address | self._read(VictimHi).address << 32
+
+    def cold_lines(self) -> Iterator[int]:
+        """Evict line after line until none is cold; yields each one's byte address, the least recently used first.
+
+        A line is out of the table when it is yielded. Traffic may make lines cold as fast as they are taken: stop when
+        there are enough. Raises as `evict`.
+        """
+        while (address := self.evict()) is not None:
+            yield address
+
+    # Registers
+
+    def registers(self) -> dict[str, Register]:
+        """Every register by its name, as read one after the other; reading changes nothing."""
+        return {name: self._read(register) for name, register in REGISTERS.items()}
+
+    def read_field(self, path: str) -> int:
+        """A field by its path, like ``CTRL.DECAY``: an enumeration's member, a bool or a number.
+
+        Raises
+        ------
+        ValueError
+            There is no such field.
+        """
+        register, name = find_field(path)
+        value: int = getattr(self._read(register), name)
+        return value
+
+    def write_fields(self, values: dict[str, int]) -> None:
+        """Write fields by their paths; those of one register in one write, in the order of first mention.
+
+        Raises
+        ------
+        ValueError
+            There is no such field, it can only be read, or the value does not fit. Found before anything is written.
+        ConfigRefusedError
+            The core refused a write; those before it have happened.
+        """
+        writes: dict[type[Register], dict[str, int]] = {}
+        for path, value in values.items():
+            register, name = find_field(path)
+            writes.setdefault(register, {})[name] = value
+        for register, fields in writes.items():
+            register.of(**fields)
+            self.regs[register].check_writable(*fields)
+        for register, fields in writes.items():
+            self.regs[register].modify(**fields)
+
+    # The machinery
+
+    def _read(self, register: type[R]) -> R:
+        word = self.transport.read(self.base + register.OFFSET, 4)
+        if word == _ALL_ONES and self.transport.read(self.base + Id.OFFSET, 4) == _ALL_ONES:
+            raise DeviceGoneError(
+                f"{self.transport}: {register.NAME} reads all ones: the device has gone; see `vrex doctor`"
+            )
+        return register(word)
+
+    def _write(self, register: type[Register], word: int) -> None:
+        self.transport.write(self.base + register.OFFSET, word, 4)
+
+    def _write_checked(self, register: type[Register], word: int) -> None:
+        """Write a register and see that the core took it."""
+        if register.STRUCTURAL:
+            self._check_disabled(register)
+        error_before = self.irq_status.config_error
+        self._write(register, word)
+        if not self.irq_status.config_error:
+            return
+        if error_before:  # not ours for sure: compare
+            written = [field for field in register.FIELDS.values() if field.access == "read-write"]
+            now, wanted = self._read(register).fields(), register(word).fields()
+            if all(now[field.name] == wanted[field.name] for field in written):
+                return
+        else:
+            self.clear_irq(IrqStatus.of(config_error=1))
+        raise ConfigRefusedError(
+            f"{self.transport}: the core refused {register(word)!r}: a value is out of range or out of order "
+            f"(T3.AGE <= T2.AGE <= T1.AGE); see docs/registers.md, {register.NAME}"
+        )
+
+    def _check_disabled(self, register: type[Register]) -> None:
+        if self.enabled:
+            raise ConfigRefusedError(
+                f"{self.transport}: {register.NAME} can only be written while the core is disabled; "
+                "call disable() first"
+            )
+
+    def _operate(self, register: type[R], timeout: float | None) -> R:
+        """Start what a register does, unless it is still at it, and wait for the answer."""
+        if register not in self._unanswered:
+            self._write(register, 1)
+            self._unanswered.add(register)
+        return self._finish(register, timeout)
+
+    def _finish(self, register: type[R], timeout: float | None) -> R:
+        answer = register(0)
+
+        def done() -> bool:
+            nonlocal answer
+            answer = self._read(register)
+            return bool(answer & _DONE)
+
+        self._wait(register.NAME.lower(), done, timeout)
+        self._unanswered.discard(register)
+        return answer
+
+    def _wait(self, what: str, done: Callable[[], bool], timeout: float | None) -> None:
+        """Look until ``done`` or the time is up; the last look is made after it is."""
+        patience = self.timeout if timeout is None else timeout
+        end = self.transport.now() + patience
+        while True:
+            late = self.transport.now() >= end
+            if done():
+                return
+            if late:
+                raise KvAsuTimeoutError(
+                    f"{self.transport}: {what}: no answer within {patience:g} {self.transport.time_unit}; "
+                    "see `vrex doctor`, or give it more time"
+                )
+            self.transport.pause()
+
+
+_ACTIVE = Status.of(active=1)
+_BUSY = Status.of(busy=1)
+_DONE = Evict.of(done=1)  # the same bit in QUERY
+
+
+def _ticks(name: str, clocks: int, shift: int, *, least: int, most: int) -> int:
+    """An age in ticks."""
+    tick = 1 << shift
+    if clocks % tick == 0 and least <= clocks >> shift <= most:
+        return clocks >> shift
+    below = min(max(clocks >> shift, least), most)
+    above = below if clocks <= below << shift else min(below + 1, most)
+    nearest = dict.fromkeys((below << shift, above << shift))
+    raise ValueError(
+        f"{name} must be {least << shift} to {most << shift} clocks in steps of {tick} (TICK_SHIFT is {shift}), "
+        f"not {clocks}; nearest: {' and '.join(map(str, nearest))}"
+    )
+
+
+def _log2(name: str, value: int) -> int:
+    if value < 1 or value & (value - 1):
+        raise ValueError(f"{name} must be a power of two, not {value!r}")
+    return value.bit_length() - 1
