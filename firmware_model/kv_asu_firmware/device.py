@@ -315,7 +315,7 @@ class _Model(ConfigSpaceModel):
     def idle(self, clocks: int) -> None:
         while clocks:
             if clocks > 2 and not self._changing and self._cold_shown <= self.golden.marked:
-                # Counts can only rise now. The last two clocks are taken as such: what shows may be of the clock before.
+                # Counts can only rise now. The last two clocks are taken one by one: what shows is of the clock before.
                 self.golden.idle(clocks - 2)
                 clocks = 2
             self.clock()

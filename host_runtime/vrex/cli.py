@@ -12,6 +12,7 @@ import typer
 from vrex.doctor.cli import EXAMPLES as DOCTOR_EXAMPLES
 from vrex.doctor.cli import doctor
 from vrex.errors import VrexError
+from vrex.regs_cli import app as regs_app
 from vrex.trace.cli import app as trace_app
 
 USAGE = 2
@@ -29,6 +30,7 @@ app = typer.Typer(
 )
 app.add_typer(trace_app, name="trace")
 app.command(epilog=DOCTOR_EXAMPLES)(doctor)
+app.add_typer(regs_app, name="regs")
 
 
 @app.callback()

@@ -25,9 +25,7 @@ class RegisterPort(Generic[R]):
         Reads a register; writes one and checks that the write was accepted.
     """
 
-    def __init__(
-        self, register: type[R], read: Callable[[type[R]], R], write: Callable[[type[R], int], None]
-    ) -> None:
+    def __init__(self, register: type[R], read: Callable[[type[R]], R], write: Callable[[type[R], int], None]) -> None:
         self.register = register
         self._read = read
         self._write = write

@@ -16,13 +16,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from cocotb_tools.check_results import get_results
 from cocotb_tools.runner import Runner, VerilatorControlFile, get_runner
 
 from kv_asu.params import Params
 from kv_asu.verilog import RANDOM_MACRO, TOP
-from kv_asu_sim.build import BuildError, verilog
+from kv_asu_sim.build import BuildError, verilog, whole_function_verilog
 from kv_asu_sim.builds import add_build_options, params_from
 from kv_asu_sim.pins import INPUTS, OUTPUTS
 from kv_asu_sim.streams import STREAMS
@@ -103,9 +104,51 @@ def run(
         A stream failed.
     """
     seed = seed_from_environment() if seed is None else seed
-    runner, folder = _build(params, simulator, waves)
+    build = _build(verilog(params), simulator, waves)
     print(f"{simulator}: {len(streams)} streams, {clocks} clocks each, KV_ASU_SEED={seed}", flush=True)
     asked = {"params": params.asdict(), "streams": list(streams), "clocks": clocks, "seed": seed}
+    return _simulate(build, simulator, "kv_asu_sim.bench_streams", asked, expected=len(streams), waves=waves)
+
+
+def run_host(params: Params, simulator: str, function: str, *, seed: int | None = None, waves: bool = False) -> Path:
+    """Run host code on the core, as a whole PCI function, in a simulator.
+
+    Parameters
+    ----------
+    params : Params
+        The build.
+    simulator : str
+        "verilator" or "icarus".
+    function : str
+        "module:name" of a function; it is called with a `vrex.transports.cocotb.CocotbTransport` right after reset.
+    seed, waves
+        As for `run`.
+
+    Returns
+    -------
+    Path
+        The folder with the log, the results and the waves.
+
+    Raises
+    ------
+    SimulatorMissing
+        The simulator is not installed.
+    BenchFailed
+        The function raised something.
+    """
+    seed = seed_from_environment() if seed is None else seed
+    build = _build(whole_function_verilog(params), simulator, waves)
+    print(f"{simulator}: {function}, KV_ASU_SEED={seed}", flush=True)
+    asked = {"params": params.asdict(), "function": function, "seed": seed}
+    return _simulate(build, simulator, "kv_asu_sim.bench_host", asked, expected=1, waves=waves)
+
+
+def _simulate(
+    build: tuple[Runner, Path], simulator: str, module: str, asked: dict[str, Any], *, expected: int, waves: bool
+) -> Path:
+    """Run a module of cocotb tests, and see that all of them passed."""
+    runner, folder = build
+    seed = asked["seed"]
     log = folder / "run.log"
     results = folder / "results.xml"
     results.unlink(missing_ok=True)
@@ -116,7 +159,7 @@ def run(
         runner.test(
             hdl_toplevel=TOP,
             hdl_toplevel_lang="verilog",
-            test_module="kv_asu_sim.bench_streams",
+            test_module=module,
             build_dir=folder,
             test_dir=folder,
             results_xml=str(results),
@@ -130,16 +173,15 @@ def run(
         tests, failed = get_results(results)
     except RuntimeError as error:
         raise BenchFailed(f"{simulator} stopped before the end ({error}); see {log}") from None
-    if failed or tests != len(streams):
+    if failed or tests != expected:
         raise BenchFailed(
-            f"{failed} of {tests} streams failed ({len(streams)} asked for) in {simulator} with KV_ASU_SEED={seed}: "
+            f"{failed} of {tests} tests failed ({expected} asked for) in {simulator} with KV_ASU_SEED={seed}: "
             f"see {log}\n{_first_failure(log)}"
         )
     return folder
 
 
-def _build(params: Params, simulator: str, waves: bool) -> tuple[Runner, Path]:
-    text = verilog(params)
+def _build(text: str, simulator: str, waves: bool) -> tuple[Runner, Path]:
     options = _OPTIONS[simulator]
     key = hashlib.sha256(repr((text, simulator, waves, options, _TIMESCALE)).encode()).hexdigest()[:16]
     folder = (BUILD / f"{simulator}-{key}").resolve()
