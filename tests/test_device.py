@@ -1,0 +1,133 @@
+"""The device model: its own clocks and calls, and that the compiled gateware gives the same numbers for any script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from bus_script import BUILDS, play, script
+from kv_asu.params import Params
+from kv_asu.register_map import REGISTERS
+from kv_asu_firmware.device import LINK_CLOCKS, READ_CLOCKS, WRITE_CLOCKS, Device
+from kv_asu_firmware.ports import ANSWER, TAG, VICTIM
+from vrex.transports.model import ModelTransport
+from vrex.transports.rtl import RtlTransport
+
+SMALL = BUILDS["L=1"]
+CTRL = SMALL.config_base + REGISTERS["CTRL"].offset
+STATUS = SMALL.config_base + REGISTERS["STATUS"].offset
+COLD = SMALL.config_base + REGISTERS["COLD"].offset
+ACTIVE, POWERED = 1, 8
+
+#: Scripts for each build, and the steps of each.
+SCRIPTS, STEPS = 25, 150
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_model_and_gateware_give_the_same_numbers(build: str) -> None:
+    params = BUILDS[build]
+    for seed in range(SCRIPTS):
+        steps = script(seed, params, STEPS)
+        model, rtl = ModelTransport(params), RtlTransport(params, seed=seed)
+        for number, step in enumerate(steps):
+            expected, seen = play(model, step), play(rtl, step)
+            assert seen == expected, f"seed {seed}, step {number}: {step}"
+
+
+def test_the_default_build_too() -> None:
+    """One pass of what the small builds do, where lines of thousands of ticks grow cold at once."""
+    addresses = np.random.default_rng(3).integers(0, 4000, 6000, np.uint64) << np.uint64(8)
+    model, rtl = ModelTransport(), RtlTransport()
+    steps = [
+        ("write", (CTRL, 1, 4)),
+        ("idle", (300,)),
+        ("observe", (addresses,)),
+        *[("read", (COLD, 4))] * 200,
+        ("evict_lines", (300,)),
+        ("idle", (5000,)),
+        ("read", (COLD, 4)),
+    ]
+    results = [play(model, step) for step in steps]
+    assert [play(rtl, step) for step in steps] == results
+    assert len({result for result, _, _ in results[3:203]}) > 20, "lines grew cold while we looked"
+
+
+def test_what_each_call_takes() -> None:
+    device = Device(SMALL)
+
+    def taken(call: Callable[[], object]) -> int:
+        before = device.clock
+        call()
+        return device.clock - before
+
+    latency = SMALL.latency
+    assert device.clock == 0
+    assert taken(lambda: device.read(STATUS, 4)) == READ_CLOCKS == 2
+    assert taken(lambda: device.write(CTRL, 1, 4)) == WRITE_CLOCKS == 8
+    assert taken(lambda: device.observe([256, 512])) == 2 + latency + LINK_CLOCKS
+    assert taken(lambda: device.query_lines([256])) == 1 + latency
+    assert taken(lambda: device.evict_lines(3)) == 3 + latency
+    assert taken(lambda: device.idle(70)) == 70
+    assert taken(lambda: setattr(device, "power_good", False)) == WRITE_CLOCKS
+
+
+def test_answers_are_arrays_of_the_ports() -> None:
+    device = Device(SMALL)
+    device.write(CTRL, 1, 4)
+    device.idle(40)
+    tags = device.observe([0x100, 0x100])
+    assert (tags.dtype, tags["tag_hit"].tolist()) == (TAG, [0, 1])
+    answers = device.query_lines([0x100, 0x900], boost=True, min_tlevel=2)
+    assert (answers.dtype, answers.tolist()) == (ANSWER, [(1, 2, 1), (0, 0, 0)])
+    device.idle(600)
+    victims = device.evict_lines(2)
+    assert (victims.dtype, victims.tolist()) == (VICTIM, [(1, 1), (0, 0)])
+    for empty, dtype in ((device.observe([]), TAG), (device.query_lines([]), ANSWER), (device.evict_lines(0), VICTIM)):
+        assert (empty.dtype, empty.shape) == (dtype, (0,))
+
+
+@pytest.mark.parametrize("off", ["power_good", "D3hot"])
+def test_without_power_it_is_not_active(off: str) -> None:
+    device = Device(SMALL)
+    device.write(CTRL, 1, 4)
+    device.idle(40)
+    assert device.read(STATUS, 4) == ACTIVE | POWERED
+
+    def power(on: bool) -> None:
+        if off == "power_good":
+            device.power_good = on
+        else:
+            device.write(0x44, 0 if on else 3, 1)
+
+    power(False)
+    assert device.read(STATUS, 4) == 0
+    assert not device.observe([256])["tag_tracked"].any()
+    power(True)
+    device.idle(40)
+    assert device.read(STATUS, 4) == ACTIVE | POWERED
+    assert device.read(CTRL, 4) == 1, "the settings are kept"
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda device: device.idle(-1), ValueError, "clocks must not be negative, not -1"),
+        (lambda device: device.evict_lines(-1), ValueError, "count must not be negative, not -1"),
+        (lambda device: device.read(0x802, 4), ValueError, "multiple of 4"),
+        (lambda device: device.read(0x800, 3), ValueError, "1, 2 or 4 bytes, not 3"),
+        (lambda device: device.write(0x1000, 1, 1), ValueError, "below 0x1000"),
+        (lambda device: device.write(0x800, 256, 1), ValueError, "value must fit 1 bytes, not 256"),
+        (lambda device: device.observe([-1]), TypeError, "unsigned integers"),
+        (lambda device: device.observe([1.5]), TypeError, "array of unsigned integers"),
+        (lambda device: device.observe([[1]]), TypeError, "one-dimensional"),
+        (lambda device: device.query_lines([1 << 40]), ValueError, "fit 40 bits"),
+        (lambda device: device.query_lines([1], min_tlevel=4), ValueError, "0 to 3, not 4"),
+    ],
+)
+def test_refused_and_no_time_passes(call: Callable[[Device], object], error: type[Exception], message: str) -> None:
+    device = Device(Params(log2_entries=4, window=2, addr_width=40))
+    with pytest.raises(error, match=message):
+        call(device)
+    assert device.clock == 0

@@ -1,0 +1,111 @@
+"""The contract of `transport_contract` on every transport."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import transport_contract
+from kv_asu_firmware.device import Device
+from served_config import serve, tree
+from transport_contract import BUS, LIVE, PARAMS, READS, Check
+from vrex.transports import TRANSPORTS, Transport, open_transport
+
+
+@pytest.fixture
+def transport(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Transport]:
+    """A fresh one: of a bus by its name, or `sysfs` over a file, dead or served by a device model."""
+    name, _, how = request.param.partition("-")
+    options: dict[str, object] = {"params": PARAMS}
+    if name == "sysfs":
+        config = tree(tmp_path, PARAMS)
+        options = {"root": tmp_path}
+        if how == "served":
+            serve(monkeypatch, config, Device(PARAMS))
+    with open_transport(name, **options) as opened:
+        yield opened
+
+
+def over(*names: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("transport", names, indirect=True)
+
+
+@over("model", "rtl", "sysfs-file", "sysfs-served")
+@pytest.mark.parametrize("check", READS, ids=lambda check: check.__name__)
+def test_any_config_space(transport: Transport, check: Check) -> None:
+    check(transport)
+
+
+@over("model", "rtl", "sysfs-served")
+@pytest.mark.parametrize("check", LIVE, ids=lambda check: check.__name__)
+def test_live(transport: Transport, check: Check) -> None:
+    check(transport)
+
+
+@over("model", "rtl")
+@pytest.mark.parametrize("check", BUS, ids=lambda check: check.__name__)
+def test_bus(transport: Transport, check: Check) -> None:
+    check(transport)
+
+
+@over("model", "rtl")
+def test_one_after_the_other(transport: Transport, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a bench runs them, on one device."""
+    transport_contract.everything(transport)
+    assert capsys.readouterr().out.count("held: ") == len(READS + LIVE + BUS)
+
+
+@pytest.mark.parametrize(
+    "simulator",
+    [
+        pytest.param(
+            "icarus", marks=pytest.mark.skipif(shutil.which("iverilog") is None, reason="iverilog is not installed")
+        ),
+        pytest.param("verilator", marks=pytest.mark.slow),
+    ],
+)
+def test_in_a_bench(simulator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`cocotb`: the same functions, inside a simulator, on the pins of the exported Verilog."""
+    pytest.importorskip("cocotb", reason="cocotb is not installed")
+    from kv_asu_sim.runner import run_host
+
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    folder = run_host(PARAMS, simulator, "transport_contract:everything", seed=1)
+    log = (folder / "run.log").read_text()
+    for check in (*READS, *LIVE, *BUS):
+        assert f"held: {check.__name__}" in log
+
+
+def test_a_bench_fails_when_the_host_code_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("cocotb", reason="cocotb is not installed")
+    if shutil.which("iverilog") is None:
+        pytest.skip("iverilog is not installed")
+    from kv_asu_sim.runner import BenchFailed, run_host
+
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    with pytest.raises(BenchFailed, match="1 of 1 tests failed"):
+        run_host(PARAMS, "icarus", "transport_contract:raises", seed=1)
+
+
+def test_the_known_transports_are_named() -> None:
+    with pytest.raises(ValueError, match="transport must be one of model, rtl, sysfs, cocotb, not 'usb'"):
+        open_transport("usb")
+    with pytest.raises(TypeError, match="seed"):
+        open_transport("model", seed=3)
+    with pytest.raises(TypeError, match=r"params or its fields \(window\), not both"):
+        open_transport("model", params=PARAMS, window=4)
+    with pytest.raises(ValueError, match="window must be"):
+        open_transport("model", window=3)
+    assert list(TRANSPORTS) == ["model", "rtl", "sysfs", "cocotb"]
+
+
+def test_rtl_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from vrex.errors import VrexError
+
+    monkeypatch.setitem(sys.modules, "kv_asu_sim.compiled", None)
+    with pytest.raises(VrexError, match=r"pip install 'vrex\[rtl,sim\]', or use model"):
+        open_transport("rtl")
