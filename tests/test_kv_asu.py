@@ -16,7 +16,7 @@ from config_image import ConfigImage
 from vrex.errors import ConfigRefusedError, DeviceGoneError, KvAsuTimeoutError, VersionError, VrexError
 from vrex.kv_asu import Counters, KvAsu
 from vrex.register_access import field_value, find_register
-from vrex.registers import REGISTERS, T1, T2, T3, Counter, Ctrl, Evict, IrqStatus, Query, Status
+from vrex.registers import REGISTERS, T1, T2, T3, Counter, Ctrl, Decay, Evict, IrqStatus, Query, Status
 from vrex.transports.model import ModelTransport
 
 BASE = 0x800
@@ -90,8 +90,20 @@ def test_what_cannot_be_used_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda asu: asu.set_thresholds(t3_age=0),
         lambda asu: setattr(asu, "hash_seed", 1),
     ],
-    ids=["status", "enable", "disable", "flush", "counters", "query", "evict", "cold_lines", "registers", "thresholds",
-         "set_thresholds", "hash_seed"],
+    ids=[
+        "status",
+        "enable",
+        "disable",
+        "flush",
+        "counters",
+        "query",
+        "evict",
+        "cold_lines",
+        "registers",
+        "thresholds",
+        "set_thresholds",
+        "hash_seed",
+    ],
 )
 @pytest.mark.parametrize("accesses", [0, 1, 2, 3, 7])
 def test_a_device_removed_in_mid_run(call: Callable[[KvAsu], object], accesses: int) -> None:
@@ -99,7 +111,7 @@ def test_a_device_removed_in_mid_run(call: Callable[[KvAsu], object], accesses: 
     transport = Pulled(log2_entries=4, window=2)
     asu = KvAsu(transport)
     transport.left = accesses
-    with pytest.raises(DeviceGoneError, match="reads all ones: the device has gone"):
+    with pytest.raises(DeviceGoneError, match="reads all ones: the device has gone"):  # noqa: PT012
         for _ in range(accesses + 1):
             call(asu)
 
@@ -192,7 +204,9 @@ def test_the_nearest_ages_are_named(shift: int, clocks: int) -> None:
     except ValueError as error:
         nearest = [int(word) for word in str(error).rpartition("nearest: ")[2].split(" and ")]
         representable = {0, 0xFFFF << shift, clocks >> shift << shift, (clocks >> shift) + 1 << shift}
-        ranked = sorted((age for age in representable if 0 <= age <= 0xFFFF << shift), key=lambda age: abs(age - clocks))
+        ranked = sorted(
+            (age for age in representable if 0 <= age <= 0xFFFF << shift), key=lambda age: abs(age - clocks)
+        )
         assert ranked[0] in nearest
         assert set(nearest) <= representable
     else:
@@ -249,7 +263,7 @@ class TestRegistersByName:
         assert asu.irq_status == IrqStatus.of(untracked=1, config_error=1)
         asu.regs.irq_status.modify(untracked=1)
         assert asu.irq_status == IrqStatus.of(config_error=1)
-        asu.decay = 2
+        asu.decay = Decay.CLEAR
         assert asu.counters().requests == 200, "nor cleared with the write of DECAY"
 
     @pytest.mark.parametrize(

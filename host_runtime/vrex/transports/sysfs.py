@@ -69,7 +69,10 @@ class SysfsTransport(Transport):
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.device = full_address(device)
-        self.path = _find(Path(root), self.device)
+        try:
+            self.path = _find(Path(root), self.device)
+        except PermissionError as error:
+            raise DeviceAccessError(f"{error.filename}: may not be looked into by this user; run as root") from None
         self._clock = clock
         self._sleep = sleep
         self._reader = self._open(os.O_RDONLY)

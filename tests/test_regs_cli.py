@@ -1,0 +1,178 @@
+"""`vrex regs` on a model and on a tree: results, one-line errors, exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kv_asu.params import Params
+from kv_asu_firmware.device import Device
+from served_config import serve, tree
+from vrex.cli import main
+from vrex.registers import REGISTERS
+
+SMALL = Params(log2_entries=4, window=2)
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tree with a live device."""
+    serve(monkeypatch, tree(tmp_path, SMALL), Device(SMALL))
+    return tmp_path
+
+
+def out(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert main(["regs", *map(str, arguments)]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    return shown.out
+
+
+def test_list_needs_no_device(capsys: pytest.CaptureFixture[str]) -> None:
+    text = out(capsys, "list")
+    assert "CTRL at CTRL+0x0: Control\n" in text
+    assert "T1 at CTRL+0x20: T-level 1 thresholds; writable while disabled\n" in text
+    assert "    5:4  DECAY          read-write          0x0  What becomes of a cold line's access counter" in text
+    record = json.loads(out(capsys, "list", "--json"))
+    assert list(record) == list(REGISTERS)
+    assert record["T3"]["fields"]["AGE"] == {
+        "low": 16, "width": 16, "access": "read-write", "reset": 25,
+        "meaning": "Greatest age in ticks. A write of more than T2.AGE is refused.",
+    }  # fmt: skip
+
+
+def test_get(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert out(capsys, "get", "t3.age", "CTRL.DECAY") == "T3.AGE 25\nCTRL.DECAY 0 (HOLD)\n"
+    assert out(capsys, "get", "PARAMS.LOG2_ENTRIES", "STATUS.POWERED", "--root", root) == (
+        "PARAMS.LOG2_ENTRIES 4\nSTATUS.POWERED 1\n"
+    )
+    assert out(capsys, "get", "T3") == "T3 0x00190005: COUNT 0x5, AGE 0x19\n"
+    record = json.loads(out(capsys, "get", "T3", "status.active", "--json", "--device", "00:02.0", "--root", root))
+    assert record == {"T3": {"value": 0x190005, "fields": {"COUNT": 5, "AGE": 25}}, "STATUS.ACTIVE": 0}
+
+
+def test_what_is_set_stays_in_a_device(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = out(capsys, "set", "CTRL.DECAY=halve", "T3.AGE=0x1e", "T3.COUNT=9", "--root", root)
+    assert text == "CTRL.DECAY 1 (HALVE)\nT3.AGE 30\nT3.COUNT 9\n"
+    assert out(capsys, "get", "T3", "--root", root) == "T3 0x001e0009: COUNT 0x9, AGE 0x1e\n"
+    assert json.loads(out(capsys, "set", "hash_seed=5", "--root", root, "--json"))["HASH_SEED"]["value"] == 5
+    assert (
+        out(capsys, "get", "CTRL.DECAY", "HASH_SEED.SEED", "--root", root) == "CTRL.DECAY 1 (HALVE)\nHASH_SEED.SEED 5\n"
+    )
+
+
+def test_a_model_is_fresh_each_time(capsys: pytest.CaptureFixture[str]) -> None:
+    assert out(capsys, "set", "CTRL.DECAY=1") == "CTRL.DECAY 1 (HALVE)\n"
+    assert out(capsys, "get", "CTRL.DECAY") == "CTRL.DECAY 0 (HOLD)\n"
+    assert main(["regs", "--help"]) == 0
+    assert "fresh device for each" in capsys.readouterr().out
+
+
+def test_rtl_reads_as_the_model(capsys: pytest.CaptureFixture[str]) -> None:
+    model = json.loads(out(capsys, "dump", "--json"))
+    rtl = json.loads(out(capsys, "dump", "--json", "--transport", "rtl"))
+    assert (model.pop("device"), rtl.pop("device")) == ("the device model", "the compiled RTL")
+    assert rtl == model
+
+
+def test_dump(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = out(capsys, "dump", "--root", root)
+    assert [line.split()[0] for line in text.splitlines() if line[0] != " "] == ["register", *REGISTERS]
+    record = json.loads(out(capsys, "dump", "--root", root, "--json"))
+    assert record["base"] == 0x800
+    assert record["device"].endswith("devices/0000:00:02.0/config")
+    assert record["registers"]["ID"] == {
+        "offset": 8, "value": 0x4B560100, "fields": {"MINOR": 0, "MAJOR": 1, "MAGIC": 0x4B56}
+    }  # fmt: skip
+
+
+def test_watch(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("vrex.regs_cli.time.sleep", slept.append)
+    text = out(capsys, "watch", "--count", "3", "--interval", "0.25", "--root", root, "--json")
+    looks = [json.loads(line) for line in text.splitlines()]
+    assert [look["registers"]["T3"]["value"] for look in looks] == [0x190005] * 3
+    assert slept == [0.25, 0.25]
+    assert out(capsys, "watch", "--count", "2").count("IRQ_STATUS") == 2
+
+
+def test_watch_on_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One live table; what has changed is in another colour."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("LINES", "80")
+
+    from vrex.kv_asu import KvAsu
+
+    looks = iter(range(2))
+    whole = KvAsu.registers
+
+    def registers(asu: KvAsu) -> object:
+        asu.cold_watermark = next(looks)
+        return whole(asu)
+
+    monkeypatch.setattr(KvAsu, "registers", registers)
+    text = out(capsys, "watch", "--count", "2", "--interval", "0")
+    marked = [line for line in text.splitlines() if "\x1b[1;33m" in line]
+    assert any("COLD_WATERMARK" in line for line in marked)
+    assert not any("HASH_SEED" in line for line in marked)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["get", "CTLR"], "there is no register CTLR; did you mean CTRL?"),
+        (["get", "CTRL.ENABEL"], "'CTRL.ENABEL' is no field; CTRL has CTRL.ENABLE"),
+        (["set", "T3.AGE"], "'T3.AGE' is no assignment like T3.AGE=30"),
+        (["set", "T3.AGE=x"], "T3.AGE: 'x' is not a number"),
+        (["set", "CTRL.DECAY=half"], "or one of HOLD, HALVE, CLEAR"),
+        (["set", "CTRL.DECAY=4"], "CTRL.DECAY must be 0 to 3, not 4"),
+        (["set", "T3=0x1ffffffff"], "T3 must be 0 to 0xffffffff"),
+        (["set", "T3=-1"], "T3 must be 0 to 0xffffffff, not -1"),
+        (["set", "T3=high"], "T3: 'high' is not a number; 0x starts a hexadecimal one"),
+        (["set", "STATUS.ACTIVE=1"], "STATUS.ACTIVE can only be read (status)"),
+        (["set", "STATUS=1"], "STATUS can only be read"),
+        (["dump", "--transport", "usb"], "'usb' is not one of model, rtl, sysfs"),
+        (["dump", "--transport", "model", "--root", "."], "model has no device or root; leave --transport out"),
+        (["dump", "--device", "2.0"], "device must be a PCI address like 0000:00:02.0, not '2.0'"),
+        (["watch", "--count", "0"], "for '--count'"),
+        (["get"], "Missing argument"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_code_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["regs", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("vrex: ")
+    assert message in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["set", "T3.AGE=60"], "the core refused T3 0x003c0005"),
+        (["set", "CTRL.ENABLE=1", "T1.AGE=60"], "T1 can only be written while the core is disabled"),
+        (["dump", "--root", "none"], "none: no such folder"),
+        (["dump", "--root", ".", "--device", "00:03.0"], "there is no device 0000:00:03.0, only 0000:00:02.0"),
+    ],
+)
+def test_failures_are_one_line_and_code_1(
+    arguments: list[str], message: str, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(root)
+    assert main(["regs", *arguments]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("vrex: ")
+    assert message in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["get", "set", "list", "dump", "watch"])
+def test_help_has_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["regs", command, "--help"]) == 0
+    assert f"vrex regs {command} " in capsys.readouterr().out.split("Examples:")[1]
