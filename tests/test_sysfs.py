@@ -232,7 +232,7 @@ def test_all_ones(config: Path, tmp_path: Path) -> None:
 def test_time_comes_from_outside(config: Path, tmp_path: Path) -> None:
     slept: list[float] = []
     transport = SysfsTransport(root=tmp_path, clock=lambda: sum(slept), sleep=slept.append)
-    with transport, pytest.raises(VrexError, match="enable: the core has no power"):
+    with transport, pytest.raises(VrexError, match=r"enable: no answer within 0\.01 s"):
         KvAsu(transport, timeout=0.01).enable()
     assert sum(slept) < 0.02
 

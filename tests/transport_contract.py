@@ -150,7 +150,7 @@ def sets_thresholds_in_clocks(transport: Transport) -> None:
     asu.enable()
     asu.set_thresholds(t3_age=4)
     raises(ConfigRefusedError, "T1 can only be written while the core is disabled",
-           lambda: asu.set_thresholds(t1_age=16, t3_age=0))  # fmt: skip
+           lambda: asu.set_thresholds(t1_age=4, t3_age=0))  # fmt: skip
     assert asu.thresholds.t3.age == 4, "nothing of it was written"
     assert asu.irq_status == 0
 

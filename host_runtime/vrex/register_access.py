@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any, Generic, TypeVar, overload
 
-from vrex.registers import REGISTERS, Field, Register
+from vrex.registers import REGISTERS, Register
 
 R = TypeVar("R", bound=Register)
 
@@ -63,10 +63,9 @@ class RegisterPort(Generic[R]):
             The core refused it.
         """
         self.check_writable(*fields)
-        kept = 0
-        if any(field.access == READ_WRITE for field in self.register.FIELDS.values()):
-            now = self.read()
-            kept = sum(now & _mask(field) for field in self.register.FIELDS.values() if field.access == READ_WRITE)
+        keeps = any(field.access == READ_WRITE for field in self.register.FIELDS.values())
+        # Actions read 0, and bits to clear never share a register with what is kept.
+        kept = self.read() if keeps else 0
         self.write(self.register(kept).replace(**fields))
 
     def check_writable(self, *fields: str) -> None:
@@ -158,10 +157,6 @@ def field_value(path: str, text: str) -> int:
 def is_writable(register: type[Register]) -> bool:
     """Whether software can write any of it."""
     return any(field.access in _WRITABLE for field in register.FIELDS.values())
-
-
-def _mask(field: Field) -> int:
-    return ((1 << field.width) - 1) << field.low
 
 
 def _closest(name: str, names: Mapping[str, object]) -> str:
