@@ -146,6 +146,7 @@ def test_what_each_call_takes() -> None:
     latency = SMALL.latency
     assert device.clock == 0
     assert taken(lambda: device.read(STATUS, 4)) == READ_CLOCKS == 2
+    assert taken(lambda: device.active) == READ_CLOCKS
     assert taken(lambda: device.write(CTRL, 1, 4)) == WRITE_CLOCKS == 8
     assert taken(lambda: device.observe([256, 512])) == 2 + latency + LINK_CLOCKS
     assert taken(lambda: device.query_lines([256])) == 1 + latency
@@ -184,6 +185,7 @@ def test_without_power_it_is_not_active(off: str) -> None:
 
     power(False)
     assert device.read(STATUS, 4) == 0
+    assert not device.active
     assert not device.observe([256])["tag_tracked"].any()
     power(True)
     device.idle(40)

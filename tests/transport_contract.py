@@ -227,6 +227,16 @@ def a_day_in_the_life(transport: Transport) -> None:
     assert (counters.demotions, counters.queries, counters.query_hits) == (6, 3, 3)
 
 
+def is_active_by_a_register_read(transport: Transport) -> None:
+    asu = fresh(transport)
+    bus = asu.bus
+    before = bus.clock
+    seen = [bus.active]
+    assert bus.clock - before == 2
+    asu.enable()
+    assert [*seen, bus.active] == [False, True]
+
+
 def the_interrupt_rises(transport: Transport) -> None:
     asu = fresh(transport)
     bus = asu.bus
@@ -298,6 +308,7 @@ LIVE: tuple[Check, ...] = (
 )
 BUS: tuple[Check, ...] = (
     a_day_in_the_life,
+    is_active_by_a_register_read,
     the_interrupt_rises,
     a_victim_that_comes_late_is_not_lost,
     gives_the_models_numbers,

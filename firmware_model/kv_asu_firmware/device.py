@@ -72,6 +72,11 @@ class Device:
         return self.model.irq
 
     @property
+    def active(self) -> bool:
+        """Whether requests are tracked: STATUS.ACTIVE, by a register read."""
+        return bool(self.read(self.params.config_base + REGISTERS["STATUS"].offset, 4) & 1)
+
+    @property
     def power_good(self) -> bool:
         """The ``power_good`` pin. Setting it takes `WRITE_CLOCKS`."""
         return self.model.power_good

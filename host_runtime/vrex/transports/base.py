@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from vrex.registers import CTRL_OFFSET, Status
+
 if TYPE_CHECKING:
     from typing import Self
 
@@ -142,6 +144,11 @@ class Bus(Transport):
     @abstractmethod
     def irq(self) -> bool:
         """The ``irq`` pin in the clock to come."""
+
+    @property
+    def active(self) -> bool:
+        """Whether requests are tracked: STATUS.ACTIVE, by a register read of 2 clocks."""
+        return Status(self.read(self.params.config_base + CTRL_OFFSET + Status.OFFSET, 4)).active
 
     @property
     @abstractmethod
