@@ -56,7 +56,7 @@ class Device:
 
     def __init__(self, params: Params) -> None:
         self.params = params
-        self.model: ConfigSpaceModel = _Model(params, full=True)
+        self.model = _Model(params, full=True)
         self._clock = 0
 
     # State at the pins
@@ -218,8 +218,7 @@ class Device:
     def _decide(self, operations: Iterable[tuple[int | None, Query | None, bool]]) -> list[Clock]:
         """Decide one operation a clock, the first L clocks from now."""
         self.idle(self.params.latency)
-        model = self.model
-        answers = [model.clock(*operation) for operation in operations]
+        answers = self.model.decide(operations)
         self._clock += len(answers)
         return answers
 
@@ -316,6 +315,18 @@ class _Model(ConfigSpaceModel):
     ) -> Clock:
         self._marked = self.golden.marked
         return super().clock(request, query, evict, evict_retry)
+
+    def decide(self, operations: Iterable[tuple[int | None, Query | None, bool]]) -> list[Clock]:
+        """Decide one operation a clock: request, query, evict."""
+        if self._changing or self._values["COLD_WATERMARK.LINES"]:
+            return [self.clock(*operation) for operation in operations]
+        # Nothing can happen at the registers but a request without a slot, so the core is clocked by itself.
+        clock, before = self.golden.clock, self.golden.counters["untracked"]
+        answers = [clock(*operation) for operation in operations]
+        if self.golden.counters["untracked"] > before:
+            self._set_event("UNTRACKED")
+            self._signal()
+        return answers
 
     def idle(self, clocks: int) -> None:
         while clocks:
