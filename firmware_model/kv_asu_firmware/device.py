@@ -11,7 +11,7 @@ clock, the device model therefore takes the gateware's:
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable
 from itertools import chain, islice
 
@@ -68,8 +68,8 @@ class Device:
 
     @property
     def irq(self) -> bool:
-        """The ``irq`` pin in the clock to come."""
-        return self.model.irq
+        """The ``irq`` pin in the last clock; false after reset."""
+        return self.model.irq_pin
 
     @property
     def active(self) -> bool:
@@ -230,16 +230,19 @@ _SHOWS_ITS_CLOCK = {REGISTERS[name].offset for name in ("STATUS", "COLD")}
 class _Core(KvAsuGolden):
     """The behavioural model, and which of its cold lines the gateware has marked.
 
-    One line a clock gets its mark, the least recently used first, before the request of that clock. Retirement stands
-    on the line it will mark next, and rests for a clock when a request has taken that line away in the clock before, or
-    two clocks before the one it was about to step onto (`kv_asu.cursor`).
+    One line a clock gets its mark, the least recently used first, before the request of that clock. Retirement goes
+    along the recency list, which has a touch in its links only some clocks after the decision. Until then the touched
+    line stands where it was, and retirement rests for each clock on it, or when it stepped onto it in the last of these
+    clocks (`kv_asu.cursor`).
     """
 
     def _restart(self) -> None:
         super()._restart()
+        self._linking = 2 if self.params.list_follows else 1  # clocks after a decision in which links are as before
         self._unmarked: OrderedDict[int, Entry] = OrderedDict()
         self._next_mark = 0  # no mark is made before this clock
-        self._rests = self._overtaken = -1  # the clock without a mark; the one in which a mark makes the next such
+        self._rests: set[int] = set()  # the clocks, from now on, in which none is made
+        self._ahead: deque[tuple[int, list[Entry]]] = deque(maxlen=4)  # by clock: the lines below the one touched
 
     @property
     def marked(self) -> int:
@@ -259,24 +262,30 @@ class _Core(KvAsuGolden):
         self._counts[_DEMOTIONS] -= len(expired)  # each is counted with its mark
 
     def _mark(self) -> None:
+        """Make the marks that are due by now."""
         settings = self.settings
         while self._unmarked:
             oldest = next(iter(self._unmarked.values()))
-            clock = max(self._next_mark, oldest.touched + settings.t1_age + 1 << settings.tick_shift)
-            if clock == self._rests:
+            expires = oldest.touched + settings.t1_age + 1 << settings.tick_shift
+            linked = (oldest.touched << settings.tick_shift) + self._linking + 1
+            clock = max(self._next_mark, expires, linked)
+            while clock in self._rests:
                 clock += 1
+            self._next_mark = clock
             if clock > self._now:
-                self._next_mark = clock
                 return
             del self._unmarked[oldest.line]
             self._counts[_DEMOTIONS] += 1
             self._next_mark = clock + 1
-            if clock == self._overtaken:
-                self._rests = clock + 1
+            for touched, ahead in self._ahead:
+                if touched < clock <= touched + self._linking and oldest in ahead:
+                    ahead.remove(oldest)
+                    if not ahead:
+                        self._rests.add(clock + 1)
 
     def _touch(self, entry: Entry) -> int:
-        # Only beside lines that are cold within two clocks does it matter which line is touched.
-        if entry.touched + self.settings.t1_age < self._tick + 2:
+        # Only beside lines that are cold within a few clocks does it matter which line is touched.
+        if entry.touched + self.settings.t1_age <= self._tick + self._linking:
             self._disturb(entry)
         return super()._touch(entry)
 
@@ -289,11 +298,14 @@ class _Core(KvAsuGolden):
 
     def _disturb(self, entry: Entry) -> None:
         """A request is about to take a line away from where retirement may stand."""
-        ahead = chain(self._unmarked.values(), self._warm.values())
-        if entry is next(ahead, None):
-            self._rests = self._now + 1
-        elif entry is next(ahead, None):
-            self._overtaken = self._now + 1
+        ahead = list(islice(chain(self._unmarked.values(), self._warm.values()), self._linking + 1))
+        if entry in ahead:
+            del ahead[ahead.index(entry) :]
+            self._rests = {clock for clock in self._rests if clock > self._now}
+            if ahead:
+                self._ahead.append((self._now, ahead))
+            else:
+                self._rests.update(range(self._now + 1, self._now + 1 + self._linking))
 
 
 class _Model(ConfigSpaceModel):
@@ -305,6 +317,7 @@ class _Model(ConfigSpaceModel):
     def __init__(self, params: Params, full: bool = False) -> None:
         super().__init__(params, full)
         self._marked = self._cold_shown = 0
+        self.irq_pin = False  # in the last clock
 
     def clock(
         self,
@@ -314,6 +327,7 @@ class _Model(ConfigSpaceModel):
         evict_retry: bool = False,
     ) -> Clock:
         self._marked = self.golden.marked
+        self.irq_pin = self.irq
         return super().clock(request, query, evict, evict_retry)
 
     def decide(self, operations: Iterable[tuple[int | None, Query | None, bool]]) -> list[Clock]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cocotb.task import resume
-from cocotb.triggers import FallingEdge, RisingEdge, Timer
+from cocotb.triggers import FallingEdge, RisingEdge
 
 from kv_asu_firmware.device import LINK_CLOCKS, WRITE_CLOCKS
 from kv_asu_firmware.ports import ANSWER, TAG, VICTIM, address_array
@@ -56,6 +56,7 @@ class CocotbTransport(Bus):
         self.params = build_of(params, fields)
         self._dut = dut
         self._clock = 0
+        self._irq = False
         self._requests, self._queries, self._evicts = RequestDriver(dut), QueryDriver(dut), EvictDriver(dut)
         self._config = ConfigMaster(dut, self.params.function)
         self._power_good = True
@@ -80,7 +81,7 @@ class CocotbTransport(Bus):
 
     @property
     def irq(self) -> bool:
-        return _simulate(self._irq)
+        return self._irq
 
     @property
     def power_good(self) -> bool:
@@ -116,18 +117,30 @@ class CocotbTransport(Bus):
     # In the simulator
 
     async def _pass(self, clocks: int) -> None:
-        for _ in range(clocks):
+        for _ in range(clocks - 1):
+            await RisingEdge(self._dut.clk)
+        if clocks:
+            await self._middle()
             await RisingEdge(self._dut.clk)
         self._clock += clocks
+
+    async def _middle(self) -> None:
+        """Where the outputs of the clock stand."""
+        await FallingEdge(self._dut.clk)
+        self._irq = bool(self._dut.irq.value)
+
+    async def _end(self) -> None:
+        await RisingEdge(self._dut.clk)
+        self._clock += 1
 
     async def _read_dword(self, number: int) -> int:
         self._config.put_read(number)
         await self._pass(1)
         self._config.clear()
-        await FallingEdge(self._dut.clk)
+        await self._middle()
         answered = self._dut.cfg_ext_read_data_valid.value == 1
         value = int(self._dut.cfg_ext_read_data.value) if answered else 0xFFFFFFFF
-        await self._pass(1)
+        await self._end()
         return value
 
     async def _write_dword(self, number: int, value: int, byte_enable: int) -> None:
@@ -135,10 +148,6 @@ class CocotbTransport(Bus):
         await self._pass(1)
         self._config.clear()
         await self._pass(WRITE_CLOCKS - 1)
-
-    async def _irq(self) -> bool:
-        await Timer(1, "step")  # let the edge's changes settle
-        return bool(self._dut.irq.value)
 
     async def _set_power(self) -> None:
         self._dut.power_good.value = int(self._power_good)
@@ -155,10 +164,10 @@ class CocotbTransport(Bus):
         rows: list[tuple[int, ...]] = []
 
         async def clock() -> None:
-            await FallingEdge(self._dut.clk)
+            await self._middle()
             if answered.value == 1:
                 rows.append(tuple(int(pin.value) for pin in pins))
-            await self._pass(1)
+            await self._end()
 
         for operation in operations:
             port.put(*operation)
