@@ -77,6 +77,21 @@ def test_touches_while_a_burst_of_lines_grows_cold(build: str) -> None:
 
 
 @pytest.mark.parametrize("build", BUILDS)
+def test_lines_that_are_cold_after_two_clocks(build: str) -> None:
+    """The shortest life there is ends before the line is in the recency list of some builds."""
+    setup = [
+        register("T3", 0),
+        register("T2", 0),
+        register("T1", 1 << 16),
+        register("TIMEBASE", 0),
+        register("CTRL", 1),
+    ]
+    for numbers in ([1], [1, 2], [1, 2, 3], [1, 1], [1, 2, 1]):
+        steps = [*setup, ("idle", (40,)), ("observe", (_lines(*numbers),)), read("COLD"), read("COLD")]
+        both_play(BUILDS[build], steps, f"{numbers}")
+
+
+@pytest.mark.parametrize("build", BUILDS)
 def test_the_watermark_between_two_lines_that_grow_cold(build: str) -> None:
     """The count may fall below the watermark for a few clocks only, by the EVICT register."""
     params = BUILDS[build]

@@ -13,6 +13,7 @@ import transport_contract
 from kv_asu_firmware.device import Device
 from served_config import serve, tree
 from transport_contract import BUS, LIVE, PARAMS, READS, Check
+from vrex.errors import VrexError
 from vrex.transports import TRANSPORTS, Transport, open_transport
 
 
@@ -103,9 +104,14 @@ def test_the_known_transports_are_named() -> None:
     assert list(TRANSPORTS) == ["model", "rtl", "sysfs", "cocotb"]
 
 
-def test_rtl_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from vrex.errors import VrexError
-
-    monkeypatch.setitem(sys.modules, "kv_asu_sim.compiled", None)
-    with pytest.raises(VrexError, match=r"pip install 'vrex\[rtl,sim\]', or use model"):
-        open_transport("rtl")
+@pytest.mark.parametrize(
+    ("name", "missing", "message"),
+    [
+        ("rtl", "kv_asu_sim.compiled", r"pip install 'vrex\[rtl,sim\]', or use model"),
+        ("cocotb", "cocotb.task", r"the cocotb transport needs cocotb\.task, which is not installed: pip install"),
+    ],
+)
+def test_what_is_missing_is_named(name: str, missing: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(VrexError, match=message):
+        open_transport(name)

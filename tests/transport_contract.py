@@ -13,7 +13,7 @@ import numpy as np
 
 from bus_script import play, script
 from kv_asu.params import Params
-from vrex.errors import ConfigRefusedError, KvAsuTimeoutError
+from vrex.errors import ConfigRefusedError, KvAsuTimeoutError, NoPowerError
 from vrex.kv_asu import KvAsu, Threshold
 from vrex.registers import REGISTERS, Ctrl, Decay, Evict, Geometry, Id, IrqEnable, IrqStatus, Register, Timebase
 from vrex.transports.base import Bus, Transport
@@ -250,7 +250,7 @@ def the_interrupt_rises(transport: Transport) -> None:
     levels.append(bus.irq)
     assert levels == [False, True, False]
     bus.power_good = False
-    raises(KvAsuTimeoutError, "no power", lambda: asu.enable(timeout=100))
+    raises(NoPowerError, "no power", lambda: asu.enable(timeout=100))
     bus.power_good = True
     asu.enable()
 

@@ -11,7 +11,7 @@ clock, the device model therefore takes the gateware's:
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable
 from itertools import chain, islice
 
@@ -29,7 +29,7 @@ READ_CLOCKS = 2
 #: Clocks a register write takes: it has taken effect in all of the core by then (kv-asu.md section 3, settling).
 WRITE_CLOCKS = 8
 #: Clocks that `Device.observe` takes for the recency list's links behind the last answer.
-LINK_CLOCKS = 3
+LINK_CLOCKS = 2
 
 _DEMOTIONS = int(Counter.DEMOTIONS)
 
@@ -56,9 +56,8 @@ class Device:
 
     def __init__(self, params: Params) -> None:
         self.params = params
-        self.model: ConfigSpaceModel = _Model(params, full=True)
+        self.model = _Model(params, full=True)
         self._clock = 0
-        self._irq = False
 
     # State at the pins
 
@@ -69,8 +68,8 @@ class Device:
 
     @property
     def irq(self) -> bool:
-        """The ``irq`` pin in the last clock."""
-        return self._irq
+        """The ``irq`` pin in the last clock; false after reset."""
+        return self.model.irq_pin
 
     @property
     def active(self) -> bool:
@@ -209,25 +208,17 @@ class Device:
         ValueError
             Their number is negative.
         """
-        if _count("clocks", clocks):
-            self.model.idle(clocks - 1)
-            self._irq = self.model.irq
-            self.model.idle(1)
-            self._clock += clocks
+        self.model.idle(_count("clocks", clocks))
+        self._clock += clocks
 
     def _step(self) -> None:
-        self._irq = self.model.irq
         self.model.clock()
         self._clock += 1
 
     def _decide(self, operations: Iterable[tuple[int | None, Query | None, bool]]) -> list[Clock]:
         """Decide one operation a clock, the first L clocks from now."""
         self.idle(self.params.latency)
-        model = self.model
-        answers = []
-        for operation in operations:
-            self._irq = model.irq
-            answers.append(model.clock(*operation))
+        answers = self.model.decide(operations)
         self._clock += len(answers)
         return answers
 
@@ -239,22 +230,19 @@ _SHOWS_ITS_CLOCK = {REGISTERS[name].offset for name in ("STATUS", "COLD")}
 class _Core(KvAsuGolden):
     """The behavioural model, and which of its cold lines the gateware has marked.
 
-    One line a clock gets its mark, the least recently used first, before the request of that clock. Retirement stands
-    on the line it will mark next. A request takes `_list_clocks` to reach the list (`kv_asu.recency_list`): that long
-    retirement rests when the line it stands on has been touched, and for a clock after it has stepped onto a line that
-    is being taken away (`kv_asu.cursor`).
+    One line a clock gets its mark, the least recently used first, before the request of that clock. Retirement goes
+    along the recency list, which has a touch in its links only some clocks after the decision. Until then the touched
+    line stands where it was, and retirement rests for each clock on it, or when it stepped onto it in the last of these
+    clocks (`kv_asu.cursor`).
     """
-
-    def __init__(self, params: Params) -> None:
-        self._list_clocks = 2 if params.list_follows else 1
-        super().__init__(params)
 
     def _restart(self) -> None:
         super()._restart()
+        self._linking = 2 if self.params.list_follows else 1  # clocks after a decision in which links are as before
         self._unmarked: OrderedDict[int, Entry] = OrderedDict()
         self._next_mark = 0  # no mark is made before this clock
-        self._rests: set[int] = set()  # clocks without a mark
-        self._stale: dict[int, int] = {}  # by line: up to which clock a step from it leads to one that is taken away
+        self._rests: set[int] = set()  # the clocks, from now on, in which none is made
+        self._ahead: deque[tuple[int, list[Entry]]] = deque(maxlen=4)  # by clock: the lines below the one touched
 
     @property
     def marked(self) -> int:
@@ -274,26 +262,30 @@ class _Core(KvAsuGolden):
         self._counts[_DEMOTIONS] -= len(expired)  # each is counted with its mark
 
     def _mark(self) -> None:
+        """Make the marks that are due by now."""
         settings = self.settings
         while self._unmarked:
             oldest = next(iter(self._unmarked.values()))
-            clock = max(self._next_mark, oldest.touched + settings.t1_age + 1 << settings.tick_shift)
-            if not settings.tick_shift:  # a line may expire before the list has it
-                clock = max(clock, oldest.touched + self._list_clocks + 1)
+            expires = oldest.touched + settings.t1_age + 1 << settings.tick_shift
+            linked = (oldest.touched << settings.tick_shift) + self._linking + 1
+            clock = max(self._next_mark, expires, linked)
             while clock in self._rests:
                 clock += 1
+            self._next_mark = clock
             if clock > self._now:
-                self._next_mark = clock
                 return
             del self._unmarked[oldest.line]
             self._counts[_DEMOTIONS] += 1
             self._next_mark = clock + 1
-            if clock <= self._stale.get(oldest.line, -1):
-                self._rests.add(clock + 1)
+            for touched, ahead in self._ahead:
+                if touched < clock <= touched + self._linking and oldest in ahead:
+                    ahead.remove(oldest)
+                    if not ahead:
+                        self._rests.add(clock + 1)
 
     def _touch(self, entry: Entry) -> int:
-        # Only beside lines that grow cold while the touch is on its way does it matter which line is touched.
-        if entry.touched + self.settings.t1_age < self._tick + 1 + self._list_clocks:
+        # Only beside lines that are cold within a few clocks does it matter which line is touched.
+        if entry.touched + self.settings.t1_age <= self._tick + self._linking:
             self._disturb(entry)
         return super()._touch(entry)
 
@@ -306,17 +298,14 @@ class _Core(KvAsuGolden):
 
     def _disturb(self, entry: Entry) -> None:
         """A request is about to take a line away from where retirement may stand."""
-        arrival = self._now + self._list_clocks
-        older = None
-        for line in islice(chain(self._unmarked.values(), self._warm.values()), self._list_clocks + 1):
-            if line is entry:
-                if older is None:
-                    coming = {clock for clock in self._rests if clock > self._now}
-                    self._rests = coming | set(range(self._now + 1, arrival + 1))
-                else:
-                    self._stale[older.line] = arrival
-                return
-            older = line
+        ahead = list(islice(chain(self._unmarked.values(), self._warm.values()), self._linking + 1))
+        if entry in ahead:
+            del ahead[ahead.index(entry) :]
+            self._rests = {clock for clock in self._rests if clock > self._now}
+            if ahead:
+                self._ahead.append((self._now, ahead))
+            else:
+                self._rests.update(range(self._now + 1, self._now + 1 + self._linking))
 
 
 class _Model(ConfigSpaceModel):
@@ -328,6 +317,7 @@ class _Model(ConfigSpaceModel):
     def __init__(self, params: Params, full: bool = False) -> None:
         super().__init__(params, full)
         self._marked = self._cold_shown = 0
+        self.irq_pin = False  # in the last clock
 
     def clock(
         self,
@@ -337,7 +327,20 @@ class _Model(ConfigSpaceModel):
         evict_retry: bool = False,
     ) -> Clock:
         self._marked = self.golden.marked
+        self.irq_pin = self.irq
         return super().clock(request, query, evict, evict_retry)
+
+    def decide(self, operations: Iterable[tuple[int | None, Query | None, bool]]) -> list[Clock]:
+        """Decide one operation a clock: request, query, evict."""
+        if self._changing or self._values["COLD_WATERMARK.LINES"]:
+            return [self.clock(*operation) for operation in operations]
+        # Nothing can happen at the registers but a request without a slot, so the core is clocked by itself.
+        clock, before = self.golden.clock, self.golden.counters["untracked"]
+        answers = [clock(*operation) for operation in operations]
+        if self.golden.counters["untracked"] > before:
+            self._set_event("UNTRACKED")
+            self._signal()
+        return answers
 
     def idle(self, clocks: int) -> None:
         while clocks:

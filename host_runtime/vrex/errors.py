@@ -26,6 +26,10 @@ class DeviceGoneError(VrexError):
     """The device does not answer any more: removed, unplugged, or without power."""
 
 
+class NoPowerError(VrexError):
+    """The core has no power, so that it cannot become active."""
+
+
 class VersionError(VrexError):
     """Host and hardware describe different register maps."""
 

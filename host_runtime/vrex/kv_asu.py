@@ -15,7 +15,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vrex.capabilities import VSEC_ID, find_kv_asu
-from vrex.errors import ConfigRefusedError, DeviceGoneError, KvAsuTimeoutError, VersionError, VrexError
+from vrex.errors import (
+    ConfigRefusedError,
+    DeviceGoneError,
+    KvAsuTimeoutError,
+    NoPowerError,
+    VersionError,
+    VrexError,
+)
 from vrex.register_access import RegisterFile, find_field
 from vrex.registers import (
     MAJOR,
@@ -226,8 +233,10 @@ class KvAsu:
 
         Raises
         ------
+        NoPowerError
+            It has no power; it stays enabled and starts when power comes.
         KvAsuTimeoutError
-            It does not become active; without power it cannot.
+            It does not become active.
         """
         self.regs[Ctrl].modify(enable=1)
         self._wait_active("enable", timeout)
@@ -248,8 +257,8 @@ class KvAsu:
 
         Raises
         ------
-        KvAsuTimeoutError
-            It does not become active again.
+        NoPowerError, KvAsuTimeoutError
+            As for `enable`.
         """
         if self.enabled:
             self.regs[Ctrl].modify(flush=1)
@@ -259,7 +268,7 @@ class KvAsu:
         def active() -> bool:
             status = self.status
             if not status.powered:
-                raise KvAsuTimeoutError(
+                raise NoPowerError(
                     f"{self.transport}: {what}: the core has no power (STATUS.POWERED is 0), so it stays inactive; "
                     "see `vrex doctor`"
                 )

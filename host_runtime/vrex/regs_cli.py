@@ -111,11 +111,7 @@ def get(
             find_field(name) if "." in name else find_register(name)
     with _open(transport, device, root) as asu:
         values = {name.upper(): _get(asu, name) for name in names}
-    if as_json:
-        typer.echo(json.dumps(values))
-        return
-    for name, value in values.items():
-        typer.echo(f"{name} {_shown(value)}" if "." in name else _register_line(name, value))
+    _print_values(values, as_json)
 
 
 @app.command(
@@ -156,11 +152,7 @@ def set_(
                 asu.regs[name].write(value)
             asu.write_fields(fields)
         values = {name: _get(asu, name) for name in (*words, *fields)}
-    if as_json:
-        typer.echo(json.dumps(values))
-        return
-    for name, value in values.items():
-        typer.echo(f"{name} {_shown(value)}" if "." in name else _register_line(name, value))
+    _print_values(values, as_json)
 
 
 @app.command(epilog=_examples("vrex regs dump", "vrex regs dump --root mnt --json"))
@@ -234,6 +226,15 @@ def _get(asu: KvAsu, name: str) -> Any:
         return asu.read_field(name)
     register = asu.regs[name.upper()].read()
     return {"value": int(register), "fields": register.fields()}
+
+
+def _print_values(values: dict[str, Any], as_json: bool) -> None:
+    """Fields by their paths, as they are typed, and registers by their names, as numbers."""
+    if as_json:
+        typer.echo(json.dumps({name: int(value) if "." in name else value for name, value in values.items()}))
+        return
+    for name, value in values.items():
+        typer.echo(f"{name} {_shown(value)}" if "." in name else _register_line(name, value))
 
 
 def _word(name: str, text: str) -> int:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from vrex.errors import VrexError
 from vrex.transports.base import Bus, Transport
 
 __all__ = ["TRANSPORTS", "Bus", "Transport", "open_transport"]
@@ -49,5 +50,11 @@ def open_transport(name: str = "model", **options: Any) -> Transport:
     """
     if name not in TRANSPORTS:
         raise ValueError(f"transport must be one of {', '.join(TRANSPORTS)}, not {name!r}")
-    transport: type[Transport] = getattr(import_module(f"vrex.transports.{name}"), TRANSPORTS[name])
+    try:
+        module = import_module(f"vrex.transports.{name}")
+    except ModuleNotFoundError as error:
+        raise VrexError(
+            f"the {name} transport needs {error.name}, which is not installed: pip install 'vrex[rtl,sim,bench]'"
+        ) from None
+    transport: type[Transport] = getattr(module, TRANSPORTS[name])
     return transport(**options)

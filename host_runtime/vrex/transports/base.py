@@ -143,7 +143,7 @@ class Bus(Transport):
     @property
     @abstractmethod
     def irq(self) -> bool:
-        """The ``irq`` pin in the last clock."""
+        """The ``irq`` pin in the last clock; false after reset."""
 
     @property
     def active(self) -> bool:

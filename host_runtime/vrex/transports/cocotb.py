@@ -117,23 +117,30 @@ class CocotbTransport(Bus):
     # In the simulator
 
     async def _pass(self, clocks: int) -> None:
-        for left in reversed(range(clocks)):
-            if not left:
-                await FallingEdge(self._dut.clk)
-                self._irq = bool(self._dut.irq.value)
+        for _ in range(clocks - 1):
+            await RisingEdge(self._dut.clk)
+        if clocks:
+            await self._middle()
             await RisingEdge(self._dut.clk)
         self._clock += clocks
+
+    async def _middle(self) -> None:
+        """Where the outputs of the clock stand."""
+        await FallingEdge(self._dut.clk)
+        self._irq = bool(self._dut.irq.value)
+
+    async def _end(self) -> None:
+        await RisingEdge(self._dut.clk)
+        self._clock += 1
 
     async def _read_dword(self, number: int) -> int:
         self._config.put_read(number)
         await self._pass(1)
         self._config.clear()
-        await FallingEdge(self._dut.clk)
+        await self._middle()
         answered = self._dut.cfg_ext_read_data_valid.value == 1
         value = int(self._dut.cfg_ext_read_data.value) if answered else 0xFFFFFFFF
-        self._irq = bool(self._dut.irq.value)
-        await RisingEdge(self._dut.clk)
-        self._clock += 1
+        await self._end()
         return value
 
     async def _write_dword(self, number: int, value: int, byte_enable: int) -> None:
@@ -157,10 +164,10 @@ class CocotbTransport(Bus):
         rows: list[tuple[int, ...]] = []
 
         async def clock() -> None:
-            await FallingEdge(self._dut.clk)
+            await self._middle()
             if answered.value == 1:
                 rows.append(tuple(int(pin.value) for pin in pins))
-            await self._pass(1)
+            await self._end()
 
         for operation in operations:
             port.put(*operation)
