@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from kv_asu.verilog_expressions import with_expressions
 from kv_asu.verilog_processes import with_processes
 
 #: A simulation that defines this macro starts memories from random contents.
@@ -40,7 +41,7 @@ def tidy(text: str, pins: Sequence[str]) -> str:
     for name, ports, body in _MODULE.findall(text):
         order = [port.strip() for port in ports.split(",")]
         lines = _with_memory_ports(body).splitlines()
-        lines = _without_unread(with_processes(lines), set(order))
+        lines = with_expressions(_without_unread(with_processes(lines), set(order)))
         order.sort(key=lambda port: pins.index(port) if port in pins else len(pins))
         header, lines = _with_ports_in_header(lines, order)
         modules.append("\n".join([f"module {name} (", *header, ");", *_with_initial_memories(lines), "endmodule"]))
