@@ -18,6 +18,7 @@ _LINE = 120
 _OPERATOR = re.compile(r"  assign (expr\d+) = ((?!.*\$signed).*);")
 _DECLARATION = re.compile(r"  (?:reg|wire) .*?(\w+);")
 _CONCATENATION = re.compile(r"\{ ([^{}]*) \}")
+_VECTOR = re.compile(r"  assign ((?!expr)\w+) = \{ (expr\d+(?:, expr\d+)+) \};")
 _UNARY = re.compile(r"(?<= = )([~&|^]) (?=[\w{])")
 _WORD = re.compile(r"~?\w+(\[[\d:]+\])?|\d+'h[0-9a-f]+|\{[^{}]*\}")
 _NAME = re.compile(r"\w+(\[[\d:]+\])?")
@@ -28,7 +29,7 @@ _TARGET = re.compile(r"  assign \w+(?:\[[\d:]+\])? = | +(?:.*\) |else |\S+: )?\w
 
 def with_expressions(lines: Sequence[str]) -> list[str]:
     """A module's lines, with the operators that are read once, or are but a word, where they are read."""
-    result = [_UNARY.sub(r"\1", _CONCATENATION.sub(_repeated, line)) for line in lines]
+    result = [_UNARY.sub(r"\1", _CONCATENATION.sub(_repeated, line)) for line in _with_named_bits(lines)]
     moved = set()
     for number, line in enumerate(result):
         if not (operator := _OPERATOR.fullmatch(line)):
@@ -54,6 +55,23 @@ def with_expressions(lines: Sequence[str]) -> list[str]:
 def _broken(line: str) -> list[str]:
     indent = " " * (len(line) - len(line.lstrip()) + 4)
     return textwrap.wrap(line, _LINE, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def _with_named_bits(lines: Sequence[str]) -> list[str]:
+    """A vector's bits driven one by one instead of by way of a wire for each."""
+    single = {match[1] for line in lines if (match := re.fullmatch(r"  wire (expr\d+);", line))}
+    driven = {match[1] for line in lines if (match := _OPERATOR.fullmatch(line))}
+    bits: dict[str, str] = {}
+    result = []
+    for line in lines:
+        if vector := _VECTOR.fullmatch(line):
+            items = vector[2].split(", ")
+            if single & driven >= set(items) and len(set(items)) == len(items) and not bits.keys() & set(items):
+                bits |= {item: f"{vector[1]}[{len(items) - 1 - index}]" for index, item in enumerate(items)}
+                continue
+        result.append(line)
+    return [re.sub(r"\bexpr\d+\b", lambda match: bits.get(match[0], match[0]), line) for line in result
+            if not ((match := _DECLARATION.fullmatch(line)) and match[1] in bits)]  # fmt: skip
 
 
 def _fitting(text: str, place: re.Match[str]) -> str:
