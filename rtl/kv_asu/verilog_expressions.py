@@ -21,6 +21,7 @@ _CONCATENATION = re.compile(r"\{ ([^{}]*) \}")
 _VECTOR = re.compile(r"  assign ((?!expr)\w+) = \{ (expr\d+(?:, expr\d+)+) \};")
 _UNARY = re.compile(r"(?<= = )([~&|^]) (?=[\w{])")
 _WORD = re.compile(r"~?\w+(\[[\d:]+\])?|\d+'h[0-9a-f]+|\{[^{}]*\}")
+_NEGATION = re.compile(r"~\w+(\[[\d:]+\])?")
 _NAME = re.compile(r"\w+(\[[\d:]+\])?")
 _GROUP = re.compile(r"\([^()]*\)|\{[^{}]*\}")
 #: What stands before a whole right-hand side.
@@ -35,13 +36,14 @@ def with_expressions(lines: Sequence[str]) -> list[str]:
         if not (operator := _OPERATOR.fullmatch(line)):
             continue
         name, text = operator.groups()
-        read = re.compile(rf"\b{name}\b")
-        reads = [index for index, other in enumerate(result) if name in other and index != number
-                 and not _DECLARATION.fullmatch(other) for _ in read.findall(other)]  # fmt: skip
-        if len(reads) > 1 and not _WORD.fullmatch(text):
+        # Its low bits are read by way of a cast, others not.
+        read = re.compile(rf"\b{name}\b(?:\[(?:(\d+):)?0\])?(\[)?")
+        reads = [(index, match) for index, other in enumerate(result) if name in other and index != number
+                 and not _DECLARATION.fullmatch(other) for match in read.finditer(other)]  # fmt: skip
+        if any(match[2] for _, match in reads) or (len(reads) > 1 and not _NEGATION.fullmatch(text)):
             continue
-        changed = {index: read.sub(lambda match: _fitting(text, match), result[index]) for index in reads}
-        if any(len(other) > _STATEMENT or f"{name}[" in result[index] for index, other in changed.items()):
+        changed = {index: read.sub(lambda match: _fitting(text, match), result[index]) for index, _ in reads}
+        if any(len(other) > _STATEMENT for other in changed.values()):
             continue
         for index, other in changed.items():
             result[index] = other
@@ -76,6 +78,8 @@ def _with_named_bits(lines: Sequence[str]) -> list[str]:
 
 def _fitting(text: str, place: re.Match[str]) -> str:
     """The expression with the brackets it needs there."""
+    if place[0].endswith("]"):
+        return f"{int(place[1] or 0) + 1}'({text})"
     before, after = place.string[: place.start()], place.string[place.end() :]
     first = before.endswith(("(", "{", ", ", "{ ")) or _TARGET.fullmatch(before)
     last = after.startswith((")", "}", " }", ",", ";"))
