@@ -57,11 +57,7 @@ def _use_names(module: rtlil.Module) -> None:
     """Where bits, of one wire (a field of a structure, say) or of several, have a name, read them by it."""
     names: dict[str, str] = {}
     for name, bits in module.connections:
-        if name not in module.contents:
-            continue
-        if bits.startswith("{"):
-            names.setdefault(bits, name)
-        elif _SLICE.fullmatch(bits) and module.contents[name].width < module.contents[bits.split()[0]].width:
+        if name in module.contents and (bits.startswith("{") or _is_part(bits, module.contents[name].width, module)):
             names.setdefault(bits, name)
 
     def named(bits: str) -> str:
@@ -77,6 +73,11 @@ def _use_names(module: rtlil.Module) -> None:
                     statement.sel = named(statement.sel)
                 else:
                     statement.rhs = named(statement.rhs)
+
+
+def _is_part(bits: str, width: int, module: rtlil.Module) -> bool:
+    """Some bits of a wire, not all."""
+    return _SLICE.fullmatch(bits) is not None and width < module.contents[bits.split()[0]].width
 
 
 def _statements(block: rtlil.Process | rtlil.Case) -> Iterator[rtlil.Switch | rtlil.Assignment]:

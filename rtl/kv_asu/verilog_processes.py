@@ -47,9 +47,11 @@ def with_processes(lines: Sequence[str]) -> list[str]:
     widths = {match[2]: int(match[1] or 0) + 1 for line in lines if (match := _DECLARATION.match(line))}
     processes = {_subject(item): item for item in items if item[0] == _PROCESS}
     readers = Counter(name for item in items for name in _mentioned(item) - {_subject(item)})
-    next_states = {match[2]: match[1] for item in items if (match := _NEXT_STATE.match(item[-1]))}
-    next_states = {wire: register for wire, register in next_states.items()
-                   if wire in processes and readers[wire] == 1}  # fmt: skip
+    next_states = {
+        match[2]: match[1]
+        for item in items
+        if (match := _NEXT_STATE.match(item[-1])) and match[2] in processes and readers[match[2]] == 1
+    }
     written = {}
     for signal, process in processes.items():
         try:
@@ -120,7 +122,7 @@ def _computed_aside(process: Sequence[str], signal: str, width: int, taken: Cont
 
 def _block(lines: Iterator[str], top: int) -> tuple[list[Part | Switch], str]:
     """The statements of a block, and the line that ends it; ``top`` is the highest bit of the signal."""
-    statements = []
+    statements: list[Part | Switch] = []
     for line in lines:
         if line.strip().startswith("end"):
             return statements, line.strip()
@@ -134,14 +136,14 @@ def _statement(line: str, lines: Iterator[str], top: int) -> Part | Switch:
         high = top if assignment[2] is None else int(assignment[2])
         low = 0 if assignment[2] is None else int(assignment[3] or high)
         return Part(high, low, assignment[4])
-    branches = []
+    branches: list[tuple[str, list[Part | Switch]]] = []
     if case := _CASE.fullmatch(line):
         for label in lines:
             if label.strip() == "endcase":
                 break
-            body = next(lines).strip()
-            statements = _block(lines, top)[0] if body == "begin" else [_statement(body, lines, top)]
-            branches.append((label.strip().rstrip(":").replace("default", ""), statements))
+            first = next(lines).strip()
+            body = _block(lines, top)[0] if first == "begin" else [_statement(first, lines, top)]
+            branches.append(("" if label.strip() == "default:" else label.strip().rstrip(":"), body))
         return Switch(case[1], branches)
     while line != "end":
         condition = _IF.fullmatch(line)
@@ -157,9 +159,11 @@ def _statement(line: str, lines: Iterator[str], top: int) -> Part | Switch:
 def _written(choice: Value | Choice, signal: str, gets: str) -> list[str]:
     """Statements; ``gets`` is ``=`` or ``<=``."""
     if isinstance(choice, Value):
-        if any(part.text is None for part in choice.parts) and not choice.held:
-            return [f"{signal}[{part.high}:{part.low}] {gets} {part.text};" for part in choice.parts if part.text]
-        return [f"{signal} {gets} {signal if choice.held else _text(choice)};"]
+        if choice.held:
+            return [f"{signal} {gets} {signal};"]
+        if all(part.text for part in choice.parts):
+            return [f"{signal} {gets} {_text(choice)};"]
+        return [f"{signal}[{part.high}:{part.low}] {gets} {part.text};" for part in choice.parts if part.text]
     bodies = [(label, _written(body, signal, gets)) for label, body in choice.branches]
     if choice.selector:
         wildcards = any("?" in label for label, _ in choice.branches)
