@@ -96,10 +96,11 @@ def test_style(build: str) -> None:
 def assignments(process: str) -> tuple[int, int]:
     """How often a combinational process assigns its signal, on the path with the fewest and on that with the most."""
     target = r"\w+(?:\[[\d:]+\])? = "
-    token = rf"if \(.*?\)(?= begin| {target})|else|begin|endcase|end|casez? \(.*?\)(?= \S+:)|\w[\w'?, ]*:|{target}[^;]*;"
+    token = (
+        rf"if \(.*?\)(?= begin| {target})|else|begin|endcase|end|casez? \(.*?\)(?= \S+:)|\w[\w'?, ]*:|{target}[^;]*;"
+    )
     tokens = re.findall(token, re.sub(r" : \w+ logic [^;]*;", " ", " ".join(process.split())))
-    signal = [word for word in tokens if word.endswith(";")][-1]
-    signal = re.split(r"\W", signal)[0]
+    signal = re.split(r"\W", next(word for word in reversed(tokens) if word.endswith(";")))[0]
 
     def statement() -> tuple[int, int]:
         first = tokens.pop(0)
@@ -307,7 +308,7 @@ endmodule
 
 
 def test_processes_and_expressions() -> None:
-    """Registers with their reset and what they keep, choices, what is no choice, operators, repetitions, names of bits."""
+    """Registers, choices and what is none, operators inside one another, repetitions, bits under their vector's name."""
     raw = r"""module m(clk, rst, go, a, b, q, s, y, z, w);
   wire \$1 ;
   wire \$2 ;
