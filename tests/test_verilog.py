@@ -308,8 +308,8 @@ endmodule
 
 
 def test_processes_and_expressions() -> None:
-    """Registers, choices and what is none, operators inside one another, repetitions, bits under their vector's name."""
-    raw = r"""module m(clk, rst, go, a, b, q, s, y, z, w);
+    """Registers, choices and what is none, operators inside one another, repetitions, bits of vectors."""
+    raw = r"""module m(clk, rst, go, a, b, q, s, y, z, w, v);
   wire \$1 ;
   wire \$2 ;
   reg [3:0] \$3 ;
@@ -318,6 +318,10 @@ def test_processes_and_expressions() -> None:
   wire [4:0] \$6 ;
   wire \$7 ;
   wire \$8 ;
+  wire [4:0] \$9 ;
+  wire [3:0] \$10 ;
+  output [3:0] v;
+  wire [3:0] v;
   input clk;
   wire clk;
   input rst;
@@ -344,6 +348,9 @@ def test_processes_and_expressions() -> None:
   assign \$2  = s == 2'h1;
   assign \$6  = { 1'h0, count } + { 4'h0, \$7  };
   assign \$7  = go & \$2 ;
+  assign \$9  = { 1'h0, a } - { 3'h0, s };
+  assign \$10  = ~ \$9 [3:0];
+  assign v = \$10 ;
   assign \$8  = | { count, go, go, go };
   always_ff @(posedge clk)
     q <= \$3 ;
@@ -421,12 +428,14 @@ endmodule
   input wire [1:0] s,
   output reg [3:0] y,
   output reg [3:0] z,
-  output wire [3:0] w
+  output wire [3:0] w,
+  output wire [3:0] v
 );
   reg [3:0] count = 4'h0;
   wire [1:0] pair;
   assign pair[1] = s == 2'h1;
   assign pair[0] = go & pair[1];
+  assign v = ~(4'({ 1'h0, a } - { 3'h0, s }));
   always_ff @(posedge clk)
     if (rst) q <= 4'h5;
     else if (~go) q[2:1] <= s;

@@ -83,12 +83,14 @@ def _with_named_bits(lines: Sequence[str]) -> list[str]:
 
 def _fitted(text: str, place: re.Match[str]) -> str:
     """The expression with the brackets it needs there."""
-    if place[0].endswith("]"):
-        return f"{int(place[1] or 0) + 1}'({text})"
     before, after = place.string[: place.start()], place.string[place.end() :]
+    unary = before.endswith(("~", "|", "&", "^"))
+    if place[0].endswith("]"):
+        cast = f"{int(place[1] or 0) + 1}'({text})"
+        return f"({cast})" if unary else cast  # yosys reads ~4'(a) as (~4)'(a)
     first = bool(before.endswith(("(", "{", "{ ", ", ")) or _TARGET.fullmatch(before))
     last = after.startswith((")", "}", " }", ",", ";"))
-    if before.endswith(("~", "|", "&", "^")):
+    if unary:
         bare = _NAME.fullmatch(text) is not None
     elif first and last:
         bare = True
