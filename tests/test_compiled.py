@@ -166,7 +166,7 @@ class TestInstances:
 
     def test_power_up_values_follow_the_seed(self, monkeypatch):
         """Made visible by a core that ignores its reset."""
-        text = build.verilog(SMALL).replace("= rst;", "= 1'b0;")
+        text = build.verilog(SMALL).replace("if (rst)", "if (1'b0)")
         monkeypatch.setattr(build, "verilog", lambda _: text)
         rows = CompiledCore(SMALL).operations(100)
         rows["req_valid"] = rows["query_valid"] = rows["evict_valid"] = 1

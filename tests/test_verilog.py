@@ -84,11 +84,112 @@ def test_names_survive(build: str) -> None:
 
 @each_build
 def test_style(build: str) -> None:
-    assert set(re.findall(r"always\w*(?: @\*)?", text(build))) == {"always_ff"}
+    assert set(re.findall(r"always\w*(?: @\*)?", text(build))) == {"always_comb", "always_ff"}
+    assert not re.search(r"procmux|parallel_case|\bunique\b|\b_\d+_\b", text(build))
+    assert max(len(line) for line in text(build).splitlines()[3:]) <= 120
     assert text(build).startswith("// KV-ASU ")
     assert f"log2_entries={BUILDS[build].log2_entries}, " in text(build).splitlines()[1]
     assert "/work" not in text(build)
     assert ".py" not in text(build)
+
+
+def assignments(process: str) -> tuple[int, int]:
+    """How often a combinational process assigns its signal, on the path with the fewest and on that with the most."""
+    target = r"\w+(?:\[[\d:]+\])? = "
+    token = (
+        rf"if \(.*?\)(?= begin| {target})|else|begin|endcase|end|casez? \(.*?\)(?= \S+:)|\w[\w'?, ]*:|{target}[^;]*;"
+    )
+    tokens = re.findall(token, re.sub(r" : \w+ logic [^;]*;", " ", " ".join(process.split())))
+    signal = re.split(r"\W", next(word for word in reversed(tokens) if word.endswith(";")))[0]
+
+    def statement() -> tuple[int, int]:
+        first = tokens.pop(0)
+        if first == "begin":
+            few = many = 0
+            while tokens[0] != "end":
+                fewer, more = statement()
+                few, many = few + fewer, many + more
+            tokens.pop(0)
+            return few, many
+        if first.startswith(("if", "case")):
+            paths = []
+            rest = False
+            if first.startswith("if"):
+                paths.append(statement())
+                if rest := tokens[:1] == ["else"]:
+                    tokens.pop(0)
+                    paths.append(statement())
+            else:
+                while tokens[0] != "endcase":
+                    rest |= tokens.pop(0).strip() == "default:"
+                    paths.append(statement())
+                tokens.pop(0)
+            paths += [] if rest else [(0, 0)]
+            return min(few for few, _ in paths), max(many for _, many in paths)
+        count = int(re.split(r"\W", first)[0] == signal)
+        return count, count
+
+    found = statement()
+    assert not tokens
+    return found
+
+
+PROCESS = re.compile(r"^  always_comb(.*\n(?:    .*\n|  end\n)+)", re.MULTILINE)
+
+
+@each_build
+def test_every_path_through_a_combinational_process_assigns_once(build: str) -> None:
+    """Else it spikes, and wakes those that read other bits of the same vector; or it keeps an old value."""
+    found = PROCESS.findall(text(build))
+    assert len(found) == text(build).count("always_comb") > 30
+    for process in found:
+        assert assignments(process) == (1, 1), process
+
+
+@pytest.mark.parametrize(("process", "found"), [
+    ("begin y = 4'h0; if (a == (b)) y[1:0] = c ? d : 2'h1; end", (1, 2)),
+    ("if (a) y = 1'h0; else if (b) y = 1'h1;", (0, 1)),
+    ("case (a) 2'h0: y = 1'h0; 2'h1, 2'h2: begin if (b) y = c; else y = d; end default: y = e; endcase", (1, 1)),
+    ("casez (a) 2'b?0: y = 1'h0; 2'h1: y = c; endcase", (0, 1)),
+    ("begin : y_process logic [3:0] result; result = 4'h0; if (a) result[0] = b; y = result; end", (1, 1)),
+])  # fmt: skip
+def test_that_test_sees_spikes_and_latches(process: str, found: tuple[int, int]) -> None:
+    assert assignments(process) == found
+
+
+class Entangled(wiring.Component):
+    """Two vectors whose bits take turns: ``left[0]``, ``right[0]``, ``left[1]``, ``right[1]``."""
+
+    def __init__(self) -> None:
+        super().__init__({"start": wiring.In(1), "enable": wiring.In(1), "left": wiring.Out(2), "right": wiring.Out(2)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        with m.If(self.enable):
+            m.d.comb += [self.left[0].eq(self.start), self.left[1].eq(~self.right[0])]
+        with m.If(self.enable):
+            m.d.comb += [self.right[0].eq(~self.left[0]), self.right[1].eq(self.left[1])]
+        return m
+
+
+@pytest.mark.skipif(not shutil.which("iverilog"), reason="Icarus Verilog is not installed")
+def test_vectors_that_read_each_other_settle_in_icarus(tmp_path: Path) -> None:
+    bench = """module bench;
+  reg start = 0, enable = 0;
+  wire [1:0] left, right;
+  kv_asu dut(.start(start), .enable(enable), .left(left), .right(right));
+  initial begin
+    #1 enable = 1;
+    #1 start = 1;
+    #1 $display("%b %b", left, right);
+  end
+endmodule
+"""
+    (tmp_path / "bench.v").write_text(emit_component(Entangled(), "entangled", Params()) + bench)
+    subprocess.run(["iverilog", "-g2012", "-s", "bench", "-o", "bench", "bench.v"], cwd=tmp_path, check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    done = subprocess.run(["vvp", "bench"], cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=True, timeout=60)
+    assert done.stdout == "11 10\n"
 
 
 @each_build
@@ -195,16 +296,176 @@ endmodule
   input wire do_,
   output reg b = 1'h0
 );
-  wire expr1;
   wire expr2_;
-  wire expr2;
   wire [1:0] s__f_1;
-  assign expr1 = do_ & s__f_1[0];
-  assign expr2 = expr1;
-  assign expr2_ = ~ expr2;
+  assign expr2_ = ~(do_ & s__f_1[0]);
   assign s__f_1 = { expr2_, do_ };
   always_ff @(posedge clk)
     b <= expr2_;
+endmodule
+"""
+    )
+
+
+def test_processes_and_expressions() -> None:
+    """Registers, choices and what is none, operators inside one another, repetitions, bits of vectors."""
+    raw = r"""module m(clk, rst, go, a, b, q, s, y, z, w, v);
+  wire \$1 ;
+  wire \$2 ;
+  reg [3:0] \$3 ;
+  reg [3:0] \$4 ;
+  reg [3:0] \$5 ;
+  wire [4:0] \$6 ;
+  wire \$7 ;
+  wire \$8 ;
+  wire [4:0] \$9 ;
+  wire [3:0] \$10 ;
+  output [3:0] v;
+  wire [3:0] v;
+  input clk;
+  wire clk;
+  input rst;
+  wire rst;
+  input go;
+  wire go;
+  input [3:0] a;
+  wire [3:0] a;
+  input [1:0] s;
+  wire [1:0] s;
+  output [3:0] b;
+  reg [3:0] b = 4'h0;
+  output [3:0] q;
+  reg [3:0] q = 4'h5;
+  reg [3:0] count = 4'h0;
+  output [3:0] y;
+  reg [3:0] y;
+  output [3:0] z;
+  reg [3:0] z;
+  output [3:0] w;
+  reg [3:0] w;
+  wire [1:0] pair;
+  assign \$1  = ~ go;
+  assign \$2  = s == 2'h1;
+  assign \$6  = { 1'h0, count } + { 4'h0, \$7  };
+  assign \$7  = go & \$2 ;
+  assign \$9  = { 1'h0, a } - { 3'h0, s };
+  assign \$10  = ~ \$9 [3:0];
+  assign v = \$10 ;
+  assign \$8  = | { count, go, go, go };
+  always_ff @(posedge clk)
+    q <= \$3 ;
+  always_ff @(posedge clk)
+    b <= \$4 ;
+  always_ff @(posedge clk)
+    count <= \$5 ;
+  always_comb begin
+    \$3  = q;
+    if (\$1 ) begin
+      \$3 [2:1] = s;
+    end
+    if (rst) begin
+      \$3  = 4'h5;
+    end
+  end
+  always_comb begin
+    \$4  = b;
+    if (go) begin
+      \$4 [1:0] = s;
+      \$4 [3:2] = 2'h0;
+    end else if (\$8 ) begin
+    end
+    if (rst) begin
+      \$4  = 4'h0;
+    end
+  end
+  always_comb begin
+    \$5  = \$6 [3:0];
+    if (rst) begin
+      \$5  = 4'h0;
+    end
+  end
+  always_comb begin
+    y = a;
+    casez (s)
+      2'h0:
+          y = 4'h1;
+      2'b1?:
+        if (\$1 ) begin
+          y[0] = go;
+        end
+      default:
+        begin
+          y[3:2] = 2'h3;
+          y[1:0] = s;
+        end
+    endcase
+  end
+  always_comb begin
+    z = 4'h0;
+    if (go) begin
+      z[0] = \$2 ;
+    end
+    if (\$8 ) begin
+      z[3] = pair[1];
+    end
+  end
+  always_comb begin
+    w = 4'hc;
+    w[2:1] = pair;
+  end
+  assign pair = { \$2 , \$7  };
+endmodule
+"""
+    assert (
+        tidy(raw, ["clk", "rst"])
+        == """module m (
+  input wire clk,
+  input wire rst,
+  input wire go,
+  input wire [3:0] a,
+  output reg [3:0] b = 4'h0,
+  output reg [3:0] q = 4'h5,
+  input wire [1:0] s,
+  output reg [3:0] y,
+  output reg [3:0] z,
+  output wire [3:0] w,
+  output wire [3:0] v
+);
+  reg [3:0] count = 4'h0;
+  wire [1:0] pair;
+  assign pair[1] = s == 2'h1;
+  assign pair[0] = go & pair[1];
+  assign v = ~(4'({ 1'h0, a } - { 3'h0, s }));
+  always_ff @(posedge clk)
+    if (rst) q <= 4'h5;
+    else if (~go) q[2:1] <= s;
+  always_ff @(posedge clk)
+    if (rst) b <= 4'h0;
+    else if (go) b <= { 2'h0, s };
+  always_ff @(posedge clk)
+    if (rst) count <= 4'h0;
+    else count <= 4'({ 1'h0, count } + { 4'h0, pair[0] });
+  always_comb
+    casez (s)
+      2'h0: y = 4'h1;
+      2'b1?: begin
+        if (~go) y = { a[3:1], go };
+        else y = a;
+      end
+      default: y = { 2'h3, s };
+    endcase
+  always_comb begin : z_process
+    logic [3:0] result;
+    result = 4'h0;
+    if (go) begin
+      result[0] = pair[1];
+    end
+    if (|{ count, {3{go}} }) begin
+      result[3] = pair[1];
+    end
+    z = result;
+  end
+  assign w = { 1'h1, pair, 1'h0 };
 endmodule
 """
     )

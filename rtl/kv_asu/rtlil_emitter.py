@@ -39,7 +39,7 @@ def convert(component: wiring.Component, name: str) -> str:
         if not empty.is_empty(index):
             emitter = _ModuleEmitter(builder.module(".".join(module.name)), netlist, module, SignalDict(), empty)
             emitter.emit()
-            _use_names_of_slices(emitter.builder)
+            _use_names(emitter.builder)
     text = str(builder)
     return re.sub(rf"\\{name}(?:\.[\w.]+)", lambda match: match[0].replace(".", "_"), text)
 
@@ -53,17 +53,15 @@ class _ModuleEmitter(rtlil.ModuleEmitter):
         return value
 
 
-def _use_names_of_slices(module: rtlil.Module) -> None:
-    """Where bits of a wire have a name (a field of a structure, say), read them by it."""
+def _use_names(module: rtlil.Module) -> None:
+    """Where bits, of one wire (a field of a structure, say) or of several, have a name, read them by it."""
     names: dict[str, str] = {}
     for name, bits in module.connections:
-        if name in module.contents and _SLICE.fullmatch(bits):
-            source = module.contents[bits.split()[0]]
-            if module.contents[name].width < source.width:
-                names.setdefault(bits, name)
+        if name in module.contents and (bits.startswith("{") or _is_part(bits, module.contents[name].width, module)):
+            names.setdefault(bits, name)
 
     def named(bits: str) -> str:
-        return _SLICE.sub(lambda match: names.get(match[0], match[0]), bits)
+        return names.get(bits) or _SLICE.sub(lambda match: names.get(match[0], match[0]), bits)
 
     module.connections = [(name, bits if names.get(bits) == name else named(bits)) for name, bits in module.connections]
     for item in module.contents.values():
@@ -75,6 +73,11 @@ def _use_names_of_slices(module: rtlil.Module) -> None:
                     statement.sel = named(statement.sel)
                 else:
                     statement.rhs = named(statement.rhs)
+
+
+def _is_part(bits: str, width: int, module: rtlil.Module) -> bool:
+    """Some bits of a wire, not all."""
+    return _SLICE.fullmatch(bits) is not None and width < module.contents[bits.split()[0]].width
 
 
 def _statements(block: rtlil.Process | rtlil.Case) -> Iterator[rtlil.Switch | rtlil.Assignment]:

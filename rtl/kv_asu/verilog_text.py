@@ -6,6 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from kv_asu.verilog_expressions import with_expressions
+from kv_asu.verilog_processes import with_processes
+
 #: A simulation that defines this macro starts memories from random contents.
 RANDOM_MACRO = "KV_ASU_RANDOM_MEMORIES"
 
@@ -15,6 +18,12 @@ _IDENTIFIER = re.compile(r"(?<!['.\w])[a-zA-Z_]\w*")
 _DECLARATION = re.compile(r"^  (input|output|wire|reg) (\[\d+:0\] )?(\w+)( = \S+)?;$")
 _ASSIGNMENT = re.compile(r"^  assign (\w+) = (.*);$")
 _MEMORY = re.compile(r"^  reg (?:\[(?P<top>\d+):0\] )?(?P<name>\w+) \[(?P<last>\d+):0\];$")
+_READ_PORT = re.compile(
+    r"^  reg (?:\[\d+:0\] )?(\w+);\n"
+    r"  always_ff @\(posedge clk\) begin\n    \1 <= (.*);\n  end\n"
+    r"  assign (\w+) = \1;\n", re.MULTILINE)  # fmt: skip
+_WRITE_PORT = re.compile(
+    r"^  always_ff @\(posedge clk\) begin\n    (if \(.*\))\n      (.*;)\n  end\n", re.MULTILINE)  # fmt: skip
 
 
 def tidy(text: str, pins: Sequence[str]) -> str:
@@ -31,7 +40,8 @@ def tidy(text: str, pins: Sequence[str]) -> str:
     modules = []
     for name, ports, body in _MODULE.findall(text):
         order = [port.strip() for port in ports.split(",")]
-        lines = _without_unread(body.splitlines(), set(order))
+        lines = _with_memory_ports(body).splitlines()
+        lines = with_expressions(_without_unread(with_processes(lines), set(order)))
         order.sort(key=lambda port: pins.index(port) if port in pins else len(pins))
         header, lines = _with_ports_in_header(lines, order)
         modules.append("\n".join([f"module {name} (", *header, ");", *_with_initial_memories(lines), "endmodule"]))
@@ -50,6 +60,14 @@ def _with_plain_identifiers(text: str) -> str:
         taken.add(name)
         plain[escaped] = name
     return _ESCAPED.sub(lambda match: plain[match[1]], text)
+
+
+def _with_memory_ports(body: str) -> str:
+    """Ports of memories as one statement each; the word read bears the name of the wire it would be assigned to."""
+    for *_, word in _READ_PORT.findall(body):
+        body = re.sub(rf"^  wire (.*\b{word};)$", r"  reg \1", body, flags=re.MULTILINE)
+    body = _READ_PORT.sub(r"  always_ff @(posedge clk)\n    \3 <= \2;\n", body)
+    return _WRITE_PORT.sub(r"  always_ff @(posedge clk)\n    \1 \2\n", body)
 
 
 def _without_unread(lines: list[str], ports: set[str]) -> list[str]:
