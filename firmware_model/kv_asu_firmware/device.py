@@ -277,15 +277,20 @@ class _Core(KvAsuGolden):
             del self._unmarked[oldest.line]
             self._counts[_DEMOTIONS] += 1
             self._next_mark = clock + 1
-            for touched, ahead in self._ahead:
-                if touched < clock <= touched + self._linking and oldest in ahead:
-                    ahead.remove(oldest)
-                    if not ahead:
-                        self._rests.add(clock + 1)
+            self._leave(oldest, clock)
+
+    def _leave(self, entry: Entry, clock: int) -> None:
+        """Retirement steps off a line."""
+        for touched, ahead in self._ahead:
+            if touched < clock <= touched + self._linking and entry in ahead:
+                ahead.remove(entry)
+                if not ahead:
+                    self._rests.add(clock + 1)
 
     def _touch(self, entry: Entry) -> int:
         # Only beside lines that are cold within a few clocks does it matter which line is touched.
-        if entry.touched + self.settings.t1_age <= self._tick + self._linking:
+        near = entry.touched + self.settings.t1_age <= self._tick + self._linking
+        if near and entry.line not in self._unmarked:
             self._disturb(entry)
         return super()._touch(entry)
 
@@ -305,7 +310,13 @@ class _Core(KvAsuGolden):
             if ahead:
                 self._ahead.append((self._now, ahead))
             else:
-                self._rests.update(range(self._now + 1, self._now + 1 + self._linking))
+                coming = self._now + 1
+                if self._linking > 1 and coming in self._rests:  # it comes to the line when the links have the touch
+                    self._rests.add(coming + 1)
+                else:
+                    self._rests.add(coming)
+                    if self._linking > 1:  # it stands on the line already, and does not wait for the links
+                        self._leave(entry, coming)
 
 
 class _Model(ConfigSpaceModel):

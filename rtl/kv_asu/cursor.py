@@ -44,6 +44,8 @@ class Cursor(wiring.Component):
         It stands on a line.
     taken : Out(1)
         ``moved`` takes that line.
+    skips : Out(1)
+        Where the list follows: it leaves that line to the touch on its way to the list.
     line : Out(line_layout)
         Which; where the cursor is ``ready``.
     ready : Out(1)
@@ -67,6 +69,7 @@ class Cursor(wiring.Component):
                 "step": In(1),
                 "valid": Out(1),
                 "taken": Out(1),
+                "skips": Out(1),
                 "line": Out(line_layout(params)),
                 "ready": Out(1),
                 "next_valid": Out(1),
@@ -108,14 +111,15 @@ class Cursor(wiring.Component):
         else:
             m.d.comb += newer.eq(self._newer(m, "newer", self.next_line.slot))
 
-        ready = valid & ~overtaken & ~(self.moved.valid & (self.moved.line.slot == stands.slot))
-        if p.list_follows:  # the touch was decided in the last clock: it has the line already
-            ready &= ~(self.touch & (self.touched_slot == stands.slot))
-        m.d.comb += [self.ready.eq(ready), self.next_valid.eq(stays_valid), self.next_line.eq(stays)]
+        at_rest = valid & ~overtaken & ~(self.moved.valid & (self.moved.line.slot == stands.slot))
+        if p.list_follows:
+            m.d.comb += self.skips.eq(at_rest & self.touch & (self.touched_slot == stands.slot))
+        m.d.comb += [self.ready.eq(at_rest & ~self.skips), self.next_valid.eq(stays_valid), self.next_line.eq(stays)]
         m.d.sync += [valid.eq(self.next_valid & ~self.clear), stands.eq(self.next_line), stepped.eq(0)]
-        with m.If(self.step & (stands.slot == self.head)):
+        steps = self.step | self.skips
+        with m.If(steps & (stands.slot == self.head)):
             m.d.comb += [self.next_valid.eq(self.moved.valid), self.next_line.eq(self.moved.line)]
-        with m.Elif(self.step):
+        with m.Elif(steps):
             m.d.comb += self.next_line.eq(newer)
             m.d.sync += stepped.eq(1)
         return m

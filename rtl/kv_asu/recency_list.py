@@ -87,7 +87,6 @@ class RecencyList(wiring.Component):
         m.d.sync += [
             touch.eq(self.touch & ~self.clear),
             linked.eq(self.linked),
-            left.eq(self.left),
             self_line.eq(self.line),
         ]
 
@@ -107,6 +106,7 @@ class RecencyList(wiring.Component):
 
         m.submodules.tail = tail = Cursor(p)
         m.submodules.candidate = candidate = Cursor(p)
+        m.d.sync += left.eq(self.left | tail.skips)
         is_tail = tail.taken | left
         moves = Signal()
         m.d.comb += moves.eq(self_line.slot != head.slot)

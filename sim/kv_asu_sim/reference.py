@@ -70,9 +70,10 @@ class World(ConfigSpaceModel):
             self._last_operation = self._clock_number
         watermark = self._values["COLD_WATERMARK.LINES"]
         if watermark:
-            if self.golden.cold < watermark:
+            # Each line may be counted as late as the lag: short lives one after the other may never be.
+            if self.golden.cold - self._recently_expired() < watermark:
                 self._last_below = self._clock_number
-            else:
+            if self.golden.cold >= watermark:
                 self._last_above = self._clock_number
         return answers
 
