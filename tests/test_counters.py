@@ -22,6 +22,7 @@ async def advance(context: Any, device: Counters, events: dict[Counter, int], **
 
 async def shown(context: Any, device: Counters) -> list[int]:
     """Every counter's snapshot, while nothing happens."""
+    await advance(context, device, {})
     values = []
     for counter in Counter:
         context.set(device.select, counter)
@@ -80,6 +81,7 @@ def test_value_settles_one_clock_after_select() -> None:
     async def testbench(context: Any) -> None:
         await advance(context, device, {Counter.HITS: 1})
         await advance(context, device, {}, snapshot=1)
+        await advance(context, device, {})
         context.set(device.select, Counter.HITS)
         await context.tick()
         assert context.get(device.value) == 1

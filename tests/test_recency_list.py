@@ -51,7 +51,7 @@ class Driver:
         self.model = Model()
         self.stamp = 0
         self.quiet = 0
-        self.oldest: dict[str, int] | None = None
+        self.oldest: int | None = None
         self.decided: dict[str, Any] = {"touch": 0}
 
     def get(self, pin: str) -> Any:
@@ -71,7 +71,7 @@ class Driver:
             elif self.quiet >= 3:  # nothing in flight can be in the way
                 assert slot is None
         if self.get("candidate_ready") and not self.device.params.list_follows:
-            assert self.get("candidate") == self.oldest
+            assert self.get("candidate")["stamp"] == self.oldest
 
     def take(self, decided: dict[str, Any]) -> None:
         """Let the list take a touch."""
@@ -110,7 +110,7 @@ class Driver:
         if pop:
             model.pop()
         self.quiet = 0 if touch is not None else self.quiet + 1
-        self.oldest = self.get("oldest") if self.get("oldest_valid") else None
+        self.oldest = self.get("oldest_stamp") if self.get("oldest_valid") else None
         await context.tick()
         return bool(demote), bool(pop)
 

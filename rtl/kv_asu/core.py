@@ -185,7 +185,7 @@ class KvAsu(wiring.Component):
             retirement.active.eq(active),
             retirement.candidate.eq(recency.candidate),
             retirement.ready.eq(recency.candidate_ready),
-            retirement.oldest.eq(recency.oldest),
+            retirement.oldest_stamp.eq(recency.oldest_stamp),
             retirement.oldest_valid.eq(recency.oldest_valid),
             retirement.now.eq(lifecycle.now),
             retirement.t1_age.eq(settings.t1_age),

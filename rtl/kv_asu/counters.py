@@ -42,7 +42,7 @@ class Counters(wiring.Component):
     select : In(4)
         Which counter to show.
     value : Out(64)
-        The snapshot of the selected counter, one clock after ``select`` or two after ``snapshot``.
+        The snapshot of the selected counter, one clock after ``select`` or three after ``snapshot``.
     """
 
     def __init__(self) -> None:
@@ -59,14 +59,23 @@ class Counters(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        # Events come late in their clock, and 64 bits are a long carry. Nothing is lost by counting in the next one.
+        active, snapshot, clear = Signal(), Signal(), Signal()
+        events = Signal(events_layout())
+        m.d.sync += [
+            active.eq(self.active),
+            events.eq(self.events),
+            snapshot.eq(self.snapshot),
+            clear.eq(self.clear),
+        ]
         latched = []
         for counter in Counter:
             name = counter.name.lower()
             count = Signal(COUNTER_WIDTH, name=name)
             held = Signal(COUNTER_WIDTH, name=f"{name}_snapshot")
-            advance = self.active if counter is Counter.CYCLES else self.events[name]
-            m.d.sync += count.eq(Mux(self.clear, 0, count) + advance)
-            with m.If(self.snapshot):
+            advance = active if counter is Counter.CYCLES else events[name]
+            m.d.sync += count.eq(Mux(clear, 0, count) + advance)
+            with m.If(snapshot):
                 m.d.sync += held.eq(count)
             latched.append(held)
         m.d.sync += self.value.eq(Array(latched)[self.select])

@@ -113,17 +113,21 @@ def replaced(halves: Value, banks: Value, half: Value) -> Value:
     return Mux(half, halves | banks, halves & ~banks)
 
 
+def slots_layout(params: Params) -> data.StructLayout:
+    """What the slots of a window hold; by bank."""
+    touches = data.ArrayLayout(touch_layout(params), params.window)
+    return data.StructLayout({"touches": touches, "evict_halves": params.window, "demote_halves": params.window})
+
+
 def ways_layout(params: Params) -> data.StructLayout:
-    """What the slots of a window hold, as an operation sees it; by bank."""
+    """The slots of a window, and what they are to the operation that looks at them."""
     return data.StructLayout(
         {
-            "touches": data.ArrayLayout(touch_layout(params), params.window),
+            **slots_layout(params).members,
             "levels": data.ArrayLayout(2, params.window),  # T-levels
             "cold": params.window,  # which of them are 0
             "next_counts": data.ArrayLayout(COUNT_WIDTH, params.window),  # the counters if touched now
             "next_levels": data.ArrayLayout(2, params.window),  # their T-levels then
-            "match": params.window,  # the slot's line number is the operation's
-            "evict_halves": params.window,
-            "demote_halves": params.window,
+            "match": params.window,  # whose line number is the operation's
         }
     )

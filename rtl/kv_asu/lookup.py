@@ -28,6 +28,7 @@ from kv_asu.layouts import (
     row_in_bank,
     rows_meet,
     settings_layout,
+    slots_layout,
     touch_write_layout,
     ways_layout,
     where_in,
@@ -90,7 +91,7 @@ class Lookup(wiring.Component):
         m = Module()
         p = self.params
         line, place = self._find_window(m)
-        ways = self._read(m, place)
+        slots = self._read(m, place)
         line, place = self._delay(m, "read_line", line), self._delay_record(m, "read_place", place)
 
         writes = (self.touch, self.evict, self.demote)
@@ -105,10 +106,11 @@ class Lookup(wiring.Component):
         classify_now = self.ahead if p.table_stages == 2 else self.now
         if p.table_stages >= 1:
             met = self._collisions(m, "read", place, line, last)
-            ways = self._settle(m, "read", ways, met, last, self.settings, self.now)
-            ways = self._delay_record(m, "held", ways)
+            settled = record(slots_layout(p), "read_settled")
+            self._settle_slots(m, "read", settled, slots, met, last)
+            slots = self._delay_record(m, "held", settled)
             line, place = self._delay(m, "held_line", line), self._delay_record(m, "held_place", place)
-        ways = self._classify(m, ways, line, classify_now)
+        ways = self._classify(m, slots, line, classify_now)
         met = self._collisions(m, "classified", place, line, last)
         if p.table_stages == 2:
             ways = self._settle(m, "classified", ways, met, last, self.settings, classify_now)
@@ -154,16 +156,16 @@ class Lookup(wiring.Component):
     def _read(self, m: Module, place: data.View) -> data.View:
         """The memories of each bank: two that requests write, and one for each of the other parties that write."""
         p = self.params
-        ways = record(ways_layout(p), "way")
+        slots = record(slots_layout(p), "slots")
         evicted, demoted = banks_of(self.evict, p.window), banks_of(self.demote, p.window)
         touch = self.touch.touch
         for bank in range(p.window):
             touched, row = self.touch.banks[bank], row_in_bank(self.touch.place, bank)
             for name, shape, enable, address, value, word in (
-                ("line", p.line_width, touched, row, touch.line, ways.touches[bank].line),
-                ("heat", heat_layout(p), touched, row, touch.heat, ways.touches[bank].heat),
-                ("evict", 1, evicted[bank], self.evict.slot.row, self.evict.half, ways.evict_halves[bank]),
-                ("demote", 1, demoted[bank], self.demote.slot.row, self.demote.half, ways.demote_halves[bank]),
+                ("line", p.line_width, touched, row, touch.line, slots.touches[bank].line),
+                ("heat", heat_layout(p), touched, row, touch.heat, slots.touches[bank].heat),
+                ("evict", 1, evicted[bank], self.evict.slot.row, self.evict.half, slots.evict_halves[bank]),
+                ("demote", 1, demoted[bank], self.demote.slot.row, self.demote.half, slots.demote_halves[bank]),
             ):
                 memory = Memory(shape=shape, depth=p.rows, init=[])
                 m.submodules[f"{name}_bank{bank}"] = memory
@@ -175,22 +177,22 @@ class Lookup(wiring.Component):
                     write.addr.eq(Mux(self.clear, self.clear_row, address)),
                     Value.cast(write.data).eq(Mux(self.clear, 0, Value.cast(value))),
                 ]
-        return ways
+        return slots
 
-    def _classify(self, m: Module, ways: data.View, line: Value, now: Value) -> data.View:
+    def _classify(self, m: Module, slots: data.View, line: Value, now: Value) -> data.View:
         """Is the slot's line the operation's, and how hot is it?"""
         classified = record(ways_layout(self.params), "classified")
         ages = [Signal(self.params.stamp_width, name=f"age{bank}") for bank in range(self.params.window)]
         m.d.comb += [
-            classified.touches.eq(ways.touches),
-            classified.match.eq(Cat(touch.line == line for touch in ways.touches)),
-            classified.evict_halves.eq(ways.evict_halves),
-            classified.demote_halves.eq(ways.demote_halves),
+            classified.touches.eq(slots.touches),
+            classified.match.eq(Cat(touch.line == line for touch in slots.touches)),
+            classified.evict_halves.eq(slots.evict_halves),
+            classified.demote_halves.eq(slots.demote_halves),
         ]
-        for bank, (age, touch) in enumerate(zip(ages, ways.touches, strict=True)):
+        for bank, (age, touch) in enumerate(zip(ages, slots.touches, strict=True)):
             heat = touch.heat
             # A mark made from here to the decision makes no difference: the line's age is over T1.age already.
-            marked = heat.cold_half ^ ways.demote_halves[bank]
+            marked = heat.cold_half ^ slots.demote_halves[bank]
             next_count = classified.next_counts[bank]
             m.d.comb += [
                 age.eq(now - heat.stamp),
@@ -215,6 +217,32 @@ class Lookup(wiring.Component):
         ]
         return met
 
+    def _settle_slots(
+        self,
+        m: Module,
+        name: str,
+        settled: data.View,
+        slots: data.View,
+        met: data.View,
+        last: tuple[data.View, ...],
+    ) -> Signal:
+        """The slots with the last clock's writes laid over them, as ``settled``; in which banks a request wrote."""
+        p = self.params
+        write, evict, demote = last
+        touched = Signal(p.window, name=f"{name}_touched")
+        evicted = Signal(p.window, name=f"{name}_evicted")
+        demoted = Signal(p.window, name=f"{name}_demoted")
+        m.d.comb += [
+            touched.eq(write.banks & met.touched),
+            evicted.eq(Mux(evict.enable, met.evicted, 0)),
+            demoted.eq(Mux(demote.enable, met.demoted, 0)),
+            settled.evict_halves.eq(replaced(slots.evict_halves, evicted, evict.half)),
+            settled.demote_halves.eq(replaced(slots.demote_halves, demoted, demote.half)),
+        ]
+        for bank in range(p.window):
+            m.d.comb += settled.touches[bank].eq(mux(touched[bank], write.touch, slots.touches[bank]))
+        return touched
+
     def _settle(
         self,
         m: Module,
@@ -227,35 +255,25 @@ class Lookup(wiring.Component):
     ) -> data.View:
         """The ways with the last clock's writes laid over them."""
         p = self.params
-        write, evict, demote = last
-        touch = write.touch
+        settled = record(ways_layout(p), f"{name}_settled")
+        touched = self._settle_slots(m, name, settled, ways, met, last)
+        heat = last[0].touch.heat
         age = Signal(p.stamp_width, name=f"{name}_last_age")
         level = Signal(2, name=f"{name}_last_level")
-        touched = Signal(p.window, name=f"{name}_touched")
-        evicted = Signal(p.window, name=f"{name}_evicted")
-        demoted = Signal(p.window, name=f"{name}_demoted")
         next_count = Signal(COUNT_WIDTH, name=f"{name}_last_next_count")
+        next_level = Signal(2, name=f"{name}_last_next_level")
         # T1.age is 1 at least: what was touched a clock ago has not expired.
         cold = age > settings.t1_age if now is self.ahead else Const(0)
         m.d.comb += [
-            age.eq(now - touch.heat.stamp),
-            next_count.eq(count_when_touched(touch.heat.count, cold, settings)),
-            level.eq(t_level(touch.heat.count, age, settings)),
-            touched.eq(write.banks & met.touched),
-            evicted.eq(Mux(evict.enable, met.evicted, 0)),
-            demoted.eq(Mux(demote.enable, met.demoted, 0)),
-        ]
-        next_level = t_level_when_touched(next_count, settings)
-        settled = record(ways_layout(p), f"{name}_settled")
-        m.d.comb += [
+            age.eq(now - heat.stamp),
+            level.eq(t_level(heat.count, age, settings)),
+            next_count.eq(count_when_touched(heat.count, cold, settings)),
+            next_level.eq(t_level_when_touched(next_count, settings)),
             settled.match.eq(replaced(ways.match, touched, met.line)),
             settled.cold.eq(replaced(ways.cold, touched, cold)),
-            settled.evict_halves.eq(replaced(ways.evict_halves, evicted, evict.half)),
-            settled.demote_halves.eq(replaced(ways.demote_halves, demoted, demote.half)),
         ]
         for bank in range(p.window):
             m.d.comb += [
-                settled.touches[bank].eq(mux(touched[bank], touch, ways.touches[bank])),
                 settled.levels[bank].eq(Mux(touched[bank], level, ways.levels[bank])),
                 settled.next_counts[bank].eq(Mux(touched[bank], next_count, ways.next_counts[bank])),
                 settled.next_levels[bank].eq(Mux(touched[bank], next_level, ways.next_levels[bank])),

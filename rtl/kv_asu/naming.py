@@ -18,6 +18,8 @@ from amaranth.hdl._nir import Value as Nets
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 
+from kv_asu.records import join
+
 
 def name_signals(design: Design) -> None:
     """Rename every block and signal of a prepared design."""
@@ -104,11 +106,21 @@ def name_ports(netlist: Netlist) -> None:
 
 
 def _next_port(netlist: Netlist, module: Module, nets: Nets) -> tuple[str, int]:
-    """Name and width of a port for the first of ``nets``: a signal, or those bits of one that the block uses."""
+    """Name and width of a port for the first of ``nets``: a signal, a field of one, or the bits of it that the block
+    uses.
+    """
     for signal, name in module.signal_names.items():
         whole = netlist.signals[signal]
         if nets[: len(whole)] == whole:
             return name, len(whole)
+    fields = (
+        (join((name, *path)), field.value)
+        for signal, name in module.signal_names.items()
+        for path, field in netlist.signal_fields.get(signal, {}).items()
+    )
+    matching = [(name, len(value)) for name, value in fields if nets[: len(value)] == value and len(value)]
+    if matching:
+        return max(matching, key=lambda match: match[1])
     for signal, name in module.signal_names.items():
         if nets[0] in netlist.signals[signal]:
             inside = set(netlist.signals[signal])

@@ -45,9 +45,9 @@ class RecencyList(wiring.Component):
     pop, demote : In(1)
         Move the tail, the candidate, on by one; only while it is ready.
     tail, candidate : Out(line_layout)
-    oldest : Out(line_layout), oldest_valid : Out(1)
-        The coldest line that has no cold mark when the clock ends. A list that follows gives the candidate, which may
-        have been touched lately and not be it any more.
+    oldest_stamp : Out(stamp_width), oldest_valid : Out(1)
+        Of the coldest line that has no cold mark when the clock ends. A list that follows gives the candidate's, which
+        may have been touched lately and not be it any more.
     tail_ready, candidate_ready : Out(1)
         The cursor stands still on a line that no touch in flight is taking away.
     next_tail : Out(slot)
@@ -69,7 +69,7 @@ class RecencyList(wiring.Component):
                 "tail_ready": Out(1),
                 "candidate": Out(line_layout(params)),
                 "candidate_ready": Out(1),
-                "oldest": Out(line_layout(params)),
+                "oldest_stamp": Out(params.stamp_width),
                 "oldest_valid": Out(1),
                 "next_tail": Out(params.log2_entries),
             }
@@ -179,6 +179,10 @@ class RecencyList(wiring.Component):
                     write.address.eq(memory.write_address),
                     write.link.eq(memory.write_data),
                 ]
+        oldest_stamp, oldest_valid = candidate.next_line.stamp, candidate.next_valid
+        if p.list_follows:  # where the candidate will stand is known too late
+            oldest_stamp = Mux(candidate.valid, candidate.line.stamp, self_line.stamp)
+            oldest_valid = candidate.valid | touch
         m.d.comb += [
             tail.step.eq(self.pop),
             candidate.step.eq(self.demote),
@@ -187,8 +191,8 @@ class RecencyList(wiring.Component):
             self.next_tail.eq(tail.next_line.slot),
             self.candidate.eq(candidate.line),
             self.candidate_ready.eq(candidate.ready),
-            self.oldest.eq(Mux(candidate.valid, candidate.line, self_line) if p.list_follows else candidate.next_line),
-            self.oldest_valid.eq(candidate.valid | touch if p.list_follows else candidate.next_valid),
+            self.oldest_stamp.eq(oldest_stamp),
+            self.oldest_valid.eq(oldest_valid),
         ]
         return m
 

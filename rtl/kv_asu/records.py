@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
 from amaranth.hdl import Cat, Mux, Signal, Value
 from amaranth.lib import data
@@ -10,7 +11,7 @@ from amaranth.lib import data
 
 def record(layout: data.Layout, name: str, *, reset_less: bool = False) -> data.View:
     """A record of new signals, ``name_field``."""
-    parts = [Signal(width, name=f"{name}_{field}", reset_less=reset_less) for field, _, width in _fields(layout)]
+    parts = [Signal(width, name=join((name, field)), reset_less=reset_less) for field, _, width in _fields(layout)]
     return data.View(layout, Cat(parts))
 
 
@@ -27,6 +28,11 @@ def _fields(layout: data.Layout) -> Iterator[tuple[str, int, int]]:
     for key, field in layout:
         if isinstance(field.shape, data.Layout):
             for name, start, width in _fields(field.shape):
-                yield f"{key}_{name}", field.offset + start, width
+                yield join((key, name)), field.offset + start, width
         else:
             yield str(key), field.offset, field.width
+
+
+def join(path: Iterable[str | int]) -> str:
+    """A field's name from its path: ``ways_touches0_line``."""
+    return re.sub(r"_(\d)", r"\1", "_".join(map(str, path)))

@@ -7,7 +7,7 @@ age would wrap. Retirement goes before the request of the same clock.
 from __future__ import annotations
 
 from amaranth.hdl import Module, Signal, Value
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from kv_asu.layouts import half_write_layout
@@ -22,7 +22,7 @@ class Retirement(wiring.Component):
     -------
     active : In(1)
     candidate : In(line_layout), ready : In(1)
-    oldest : In(line_layout), oldest_valid : In(1)
+    oldest_stamp : In(stamp_width), oldest_valid : In(1)
         As the recency list has them.
     now : In(stamp_width), t1_age : In(16)
     demote : Out(half_write_layout)
@@ -37,7 +37,7 @@ class Retirement(wiring.Component):
                 "active": In(1),
                 "candidate": In(line_layout(params)),
                 "ready": In(1),
-                "oldest": In(line_layout(params)),
+                "oldest_stamp": In(params.stamp_width),
                 "oldest_valid": In(1),
                 "now": In(params.stamp_width),
                 "t1_age": In(16),
@@ -49,15 +49,15 @@ class Retirement(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
 
-        def expired(name: str, line: data.View) -> Value:
+        def expired(name: str, stamp: Value) -> Value:
             age = Signal(self.params.stamp_width, name=f"{name}_age")
-            m.d.comb += age.eq(self.now - line.stamp)
+            m.d.comb += age.eq(self.now - stamp)
             return age > self.t1_age
 
         m.d.comb += [
-            self.demote.enable.eq(self.active & self.ready & expired("candidate", self.candidate)),
+            self.demote.enable.eq(self.active & self.ready & expired("candidate", self.candidate.stamp)),
             self.demote.slot.eq(self.candidate.slot),
             self.demote.half.eq(~self.candidate.cold_half),
-            self.unmarked_cold.eq(self.oldest_valid & expired("oldest", self.oldest)),
+            self.unmarked_cold.eq(self.oldest_valid & expired("oldest", self.oldest_stamp)),
         ]
         return m
