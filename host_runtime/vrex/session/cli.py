@@ -183,10 +183,12 @@ def _equal(record: dict[str, Any]) -> str:
 
 def _extracted(extracted: dict[str, Any]) -> str:
     more = "; the budget is used up, so it may not be the least" if extracted["exhausted"] else ""
-    return (
-        f"cut to {extracted['calls']} calls with {extracted['commands']} commands "
-        f"in {extracted['replays']} replays{more}\n{extracted['session']}: the session\n{extracted['test']}: the cocotb test, fails on this gateware"
+    lines = (
+        f"cut to {extracted['calls']} calls with {extracted['commands']} commands in {extracted['replays']} replays",
+        f"{extracted['session']}: the session",
+        f"{extracted['test']}: the cocotb test, fails on this gateware",
     )
+    return lines[0] + more + "\n" + "\n".join(lines[1:])
 
 
 def _numbers(difference: Difference) -> dict[str, Any]:

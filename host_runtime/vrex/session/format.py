@@ -6,7 +6,8 @@ is, travel as JSON in the file's key-value metadata. Memory stays bounded by one
 pages carry checksums, so that a damaged file is an error and never a wrong number.
 
 A file appears whole or not at all. It does when the recorder is closed, when the script around it ends in an exception,
-and when the interpreter ends without having closed it; a process that is killed leaves none.
+and when the interpreter ends without having closed it; a process that is killed leaves an unfinished, hidden ``.part``
+file that nobody can read.
 """
 
 from __future__ import annotations
@@ -251,7 +252,7 @@ class SessionReader:
             ) from None
         except OSError as error:
             raise SessionError(f"{self.path}: cannot be read ({_first_line(error)}); check the file") from None
-        except pa.ArrowException:
+        except (pa.ArrowException, ValueError):
             raise SessionError(
                 f"{self.path}: not a Parquet file, or cut short; copy it again, or record it again"
             ) from None

@@ -172,7 +172,8 @@ def _atoms(operations: Sequence[Operation], params: Params) -> tuple[list[_Atom]
     for call, operation in enumerate(operations):
         setup = setup and not operation.commands
         for command in range(operation.commands):
-            single = operation._replace(addresses=operation.addresses[command : command + 1], value=1)
+            address = operation.addresses[command : command + 1]
+            single = operation._replace(addresses=address, value=int(operation.kind == "evict_lines"))
             atoms.append(_Atom(clock + command, call, single, False))
         if operation.kind not in (*PORTS, "idle"):
             atoms.append(_Atom(clock, call, operation, setup and operation.kind == "write"))
