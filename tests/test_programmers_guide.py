@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,6 @@ import pytest
 from kv_asu.params import Params
 from kv_asu_firmware.device import Device
 from served_config import serve, tree
-from vrex import regs_cli
 from vrex.cli import main
 from vrex.registers import REGISTERS, Counter
 from vrex.session.format import SessionReader
@@ -58,7 +58,7 @@ def test_regs_commands_run(place: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     device = Device(params)
     serve(monkeypatch, tree(place / "mnt", params), device)
     naps: list[float] = []
-    monkeypatch.setattr(regs_cli.time, "sleep", naps.append)
+    monkeypatch.setattr(time, "sleep", naps.append)
     lines = commands("vrex regs")
     assert len(lines) >= 8
     for line in lines:
@@ -79,9 +79,7 @@ def test_vrex_commands_know_their_options(monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.setenv("COLUMNS", "200")
     for line in commands("vrex"):
         words = shlex.split(line)[1:]
-        code = main(
-            [*(word for word in words[:2] if word in ("regs", "set", "get", "watch", "replay", "mount")), "--help"]
-        )
+        code = main([*words[: 2 if words[0] == "regs" else 1], "--help"])
         shown = capsys.readouterr()
         if "No such command 'mount'" in shown.err:
             continue
@@ -126,10 +124,10 @@ static ssize_t ask(uint32_t write, void *buffer, size_t size, off_t offset)
     return size;
 }
 
-ssize_t pread(int file, void *buffer, size_t size, off_t offset) { return ask(0, buffer, size, offset); }
-ssize_t pread64(int file, void *buffer, size_t size, off_t offset) { return ask(0, buffer, size, offset); }
-ssize_t pwrite(int file, const void *buffer, size_t size, off_t offset) { return ask(1, (void *)buffer, size, offset); }
-ssize_t pwrite64(int file, const void *buffer, size_t size, off_t offset) { return ask(1, (void *)buffer, size, offset); }
+ssize_t pread(int file, void *data, size_t size, off_t offset) { return ask(0, data, size, offset); }
+ssize_t pread64(int file, void *data, size_t size, off_t offset) { return ask(0, data, size, offset); }
+ssize_t pwrite(int file, const void *data, size_t size, off_t offset) { return ask(1, (void *)data, size, offset); }
+ssize_t pwrite64(int file, const void *data, size_t size, off_t offset) { return ask(1, (void *)data, size, offset); }
 """
 
 

@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -219,6 +220,21 @@ def test_a_register() -> None:
     assert told.window == []
 
 
+def test_the_registers_of_a_query() -> None:
+    """What is shown is of then, and not of the questions asked afterwards."""
+
+    def undone(bus: ModelTransport) -> None:
+        right, model = bus.device.model._status, bus.device.model
+        model._status = lambda path: 0 if path == "QUERY.TRACKED" else right(path)  # type: ignore[method-assign]
+
+    ask = [Operation("write", offset=CTRL + at, value=value, size=4) for at, value in ((0x3C, 0x200), (0x44, 1))]
+    _, told = found(undone, [observe(1, 2), *ask, Operation("read", offset=CTRL + 0x44, size=4)])
+    assert told.operation == f"read, QUERY at {CTRL + 0x44:#x}"
+    assert told.line == 2
+    assert ("TRACKED", 1, 0, 1) in told.fields
+    assert 2 in [slot.line for slot in told.window]
+
+
 def test_the_interrupt_pin() -> None:
     enable = Operation("write", offset=CTRL + 0x28, value=1, size=4)
     difference, told = found(silent, [enable, observe(*colliding(4)), Operation("idle", value=9)])
@@ -424,6 +440,32 @@ def test_a_difference_in_time() -> None:
     found = difference(0, step._replace(clock=3), ModelTransport(SMALL))
     assert found is not None
     assert found.fields == (("clock", 3, 0),)
+
+
+# ---- in a bench ------------------------------------------------------------------------------------------------------
+
+
+def record_in_a_bench(bus: Bus) -> None:
+    """Called in the simulator."""
+    with Recorder(bus, os.environ["SESSION_FILE"]) as recorder:
+        for step in script(3, SMALL, 60):
+            play(recorder, step)
+
+
+def test_a_cocotb_bench_is_recorded_and_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("cocotb", reason="cocotb is not installed")
+    if shutil.which("iverilog") is None:
+        pytest.skip("iverilog is not installed")
+    from kv_asu_sim.runner import run_host
+
+    recorded = tmp_path / "bench.parquet"
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    monkeypatch.setenv("SESSION_FILE", str(recorded))
+    run_host(SMALL, "icarus", "test_replay:record_in_a_bench", seed=1)
+    with SessionReader(recorded) as reader:
+        assert reader.metadata.transport == "cocotb"
+        assert reader.metadata.commands > 100
+    assert main(["replay", str(recorded), "--transport", "model"]) == 0
 
 
 # ---- the whole way, on gateware --------------------------------------------------------------------------------------

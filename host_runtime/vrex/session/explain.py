@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from vrex.registers import (
 )
 from vrex.registers import Query as QueryRegister
 from vrex.session import rules
-from vrex.session.operation import PORTS, Answer, Operation, Step, take
+from vrex.session.operation import PORTS, Answer, Step, take
 from vrex.session.replay import Difference
 from vrex.transports.base import Bus
 from vrex.transports.model import ModelTransport
@@ -134,19 +134,19 @@ def explain(difference: Difference, before: Iterable[Step], fresh: Callable[[], 
     params : Params
         The build.
     """
-    steps = [step for _, step in zip(range(difference.call), before, strict=False)]
     model = ModelTransport(params)
     parted = None
-    for number, step in enumerate(steps):
-        taken = take(model, step.operation)
-        if parted is None and not _same(taken, step):
-            parted = number
-    scene = _Scene(model, difference)
-    told = []
     with fresh() as bus:
-        if bus.name != "model":
-            told = _told(scene, model, bus, [step.operation for step in steps])
-    return scene.explanation(told, parted)
+        others = [bus] if bus.name != "model" else []
+        for number, step in zip(range(difference.call), before, strict=False):
+            for other in others:
+                step.operation.play(other)
+            if not _same(take(model, step.operation), step) and parted is None:
+                parted = number
+        scene = _Scene(model, difference)
+        explanation = scene.explanation(parted)
+        told = [row for other in others for row in _told(scene, model, other)]
+    return replace(explanation, told=told)
 
 
 def _same(one: Step, other: Step) -> bool:
@@ -200,7 +200,8 @@ class _Scene:
             case _:
                 return None, None, True
 
-    def explanation(self, told: list[Told], parted: int | None) -> Explanation:
+    def explanation(self, parted: int | None) -> Explanation:
+        """Of the model as it stands right after the operation."""
         golden, window = self.before, self.window
         recorded, replayed, model = self._rules()
         return Explanation(
@@ -218,7 +219,7 @@ class _Scene:
             neighbours=self._neighbours(),
             tracked=golden.tracked,
             cold=golden.cold,
-            told=told,
+            told=[],
             model_parted=parted,
         )
 
@@ -374,10 +375,8 @@ class _Scene:
         return {value for field in fields for value in field[1:] if value}
 
 
-def _told(scene: _Scene, model: ModelTransport, bus: Bus, operations: list[Operation]) -> list[Told]:
-    """Bring a device to where the model is, and ask both the same."""
-    for operation in operations:
-        operation.play(bus)
+def _told(scene: _Scene, model: ModelTransport, bus: Bus) -> list[Told]:
+    """Bring a device over the operation, to where the model is, and ask both the same."""
     try:
         scene.operation.play(bus)
     except bus.faults:

@@ -13,8 +13,8 @@ from vrex.session.format import Progress, no_progress
 from vrex.session.operation import Operation, Step, take
 from vrex.transports.base import Bus
 
-#: Calls between two reports of progress.
-_REPORT = 256
+#: Answers between two reports of progress.
+_REPORT = 4096
 
 
 class Differing(NamedTuple):
@@ -107,6 +107,7 @@ def replay(steps: Iterable[Step], bus: Bus, *, calls: int | None = None, progres
     Replay
     """
     result = Replay()
+    unreported = 0
     for step in steps:
         result.difference = difference(result.calls, step, bus)
         result.calls += 1
@@ -114,10 +115,13 @@ def replay(steps: Iterable[Step], bus: Bus, *, calls: int | None = None, progres
         if result.difference:
             break
         operation = step.operation
+        answers = operation.commands or operation.kind == "read"
         if operation.kind in _ASKED:
-            result.compared[_ASKED[operation.kind]] += 1 if operation.kind == "read" else operation.commands
-        if result.calls % _REPORT == 0:
+            result.compared[_ASKED[operation.kind]] += answers
+        unreported += answers
+        if unreported >= _REPORT:
             progress(result.calls, calls)
+            unreported = 0
     progress(result.calls, calls)
     return result
 
