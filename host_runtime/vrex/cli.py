@@ -13,6 +13,8 @@ from vrex.doctor.cli import EXAMPLES as DOCTOR_EXAMPLES
 from vrex.doctor.cli import doctor
 from vrex.errors import VrexError
 from vrex.regs_cli import app as regs_app
+from vrex.session.cli import EXAMPLES as REPLAY_EXAMPLES
+from vrex.session.cli import replay
 from vrex.trace.cli import app as trace_app
 
 USAGE = 2
@@ -31,6 +33,7 @@ app = typer.Typer(
 app.add_typer(trace_app, name="trace")
 app.command(epilog=DOCTOR_EXAMPLES)(doctor)
 app.add_typer(regs_app, name="regs")
+app.command(epilog=REPLAY_EXAMPLES)(replay)
 
 
 @app.callback()

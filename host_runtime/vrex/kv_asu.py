@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -166,7 +167,13 @@ class KvAsu:
 
     @classmethod
     def open(
-        cls, transport: str = "model", *, timeout: float | None = None, vsec_id: int = VSEC_ID, **options: Any
+        cls,
+        transport: str = "model",
+        *,
+        timeout: float | None = None,
+        vsec_id: int = VSEC_ID,
+        record: str | os.PathLike[str] | None = None,
+        **options: Any,
     ) -> Self:
         """Open a transport by its name and the KV-ASU behind it.
 
@@ -176,6 +183,8 @@ class KvAsu:
             "model", "rtl", "sysfs" or "cocotb".
         timeout, vsec_id
             As for the class.
+        record : path, optional
+            A session file of everything that is done from here to `close`; `vrex replay` plays it.
         **options
             What the transport takes: see `vrex.transports`.
 
@@ -188,6 +197,8 @@ class KvAsu:
         """
         opened = open_transport(transport, **options)
         try:
+            if record is not None:
+                opened = _recorded(opened, record)
             return cls(opened, timeout=timeout, vsec_id=vsec_id)
         except BaseException:
             opened.close()
@@ -212,9 +223,7 @@ class KvAsu:
         VrexError
             The transport has none: on a board, the GPU makes the traffic.
         """
-        if not isinstance(self.transport, Bus):
-            raise VrexError(f"{self.transport}: no memory bus here, the GPU makes the traffic; use model or rtl")
-        return self.transport
+        return _bus(self.transport)
 
     # Life cycle
 
@@ -623,6 +632,18 @@ class KvAsu:
                     "see `vrex doctor`, or give it more time"
                 )
             self.transport.pause()
+
+
+def _bus(transport: Transport) -> Bus:
+    if not isinstance(transport, Bus):
+        raise VrexError(f"{transport}: no memory bus here, the GPU makes the traffic; use model or rtl")
+    return transport
+
+
+def _recorded(transport: Transport, path: str | os.PathLike[str]) -> Bus:
+    from vrex.session.recorder import Recorder
+
+    return Recorder(_bus(transport), path)
 
 
 _ACTIVE = Status.of(active=1)

@@ -57,7 +57,7 @@ class BuildError(Exception):
     """The library cannot be built; the message is one line that names the cause and the way out."""
 
 
-def library(params: Params, *, full_config_space: bool = False) -> Path:
+def library(params: Params, *, full_config_space: bool = False, text: str | None = None) -> Path:
     """The shared library of the core with these parameters, built if the cache does not have it.
 
     Parameters
@@ -66,13 +66,18 @@ def library(params: Params, *, full_config_space: bool = False) -> Path:
         The build.
     full_config_space : bool
         With a whole PCI function's config space around the core's capability.
+    text : str, optional
+        The Verilog, instead of the gateware's own.
 
     Raises
     ------
     BuildError
-        Verilator or the C++ compiler is missing or fails, or the cache cannot be written.
+        Verilator or the C++ compiler is missing or fails, the text has no module ``kv_asu``, or the cache cannot be
+        written.
     """
-    text = _for_simulation(whole_function_verilog(params) if full_config_space else verilog(params))
+    if text is None:
+        text = whole_function_verilog(params) if full_config_space else verilog(params)
+    text = _for_simulation(text)
     compiler, verilator = _Compiler.find(), _Verilator.find()
     header = _pins_header(params)
     key = (text, header, _HARNESS.read_text(), compiler.identity, verilator.identity, *_VERILATOR_FLAGS)
@@ -143,7 +148,10 @@ def _with_input_registers(text: str) -> str:
     """The Verilog and around it a module ``registered``: what follows from an input is then evaluated only once, with
     what follows from the registers, and not also when the input changes.
     """
-    (header,) = re.findall(r"^module kv_asu \((.*?)^\);", text, re.MULTILINE | re.DOTALL)
+    found = re.search(r"^module kv_asu \((.*?)^\);", text, re.MULTILINE | re.DOTALL)
+    if found is None:
+        raise BuildError("the Verilog has no module kv_asu; write one with `kv-asu verilog`")
+    header = found[1]
     pins = re.findall(r"(input|output) (?:wire|reg) (\[\d+:0\] )?(\w+)", header)
     inputs = [(width, name) for direction, width, name in pins if direction == "input" and name != "clk"]
     lines = [

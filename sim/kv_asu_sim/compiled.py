@@ -58,6 +58,8 @@ class CompiledCore:
         What registers and memories hold at power-up follows from it, 0 to 2**31 - 2.
     full_config_space : bool
         With a whole PCI function's config space around the core's capability: every DWORD of it answers.
+    verilog : str, optional
+        The Verilog to compile, with the pins of the core or of the whole function, instead of the gateware's own.
 
     Raises
     ------
@@ -67,14 +69,23 @@ class CompiledCore:
         The seed is out of range.
     """
 
-    def __init__(self, params: Params, *, seed: int = 0, full_config_space: bool = False) -> None:
+    def __init__(
+        self, params: Params, *, seed: int = 0, full_config_space: bool = False, verilog: str | None = None
+    ) -> None:
         if not 0 <= seed < 2**31 - 1:
             raise ValueError(f"seed must be 0 to {2**31 - 2}, not {seed!r}")
         self.params = params
-        self._library = _load(library(params, full_config_space=full_config_space))
+        self._library = _load(library(params, full_config_space=full_config_space, text=verilog))
+        self._seed = seed
+        self._delete = lambda: None
+        self.power_up()
+
+    def power_up(self) -> None:
+        """Begin anew: registers and memories hold what follows from the seed, and are reset for one clock."""
+        self._delete()
         # Verilator reads seed 0 as "choose one".
-        self._core = ctypes.c_void_p(self._library.core_new(seed + 1))
-        weakref.finalize(self, self._library.core_delete, self._core)
+        self._core = ctypes.c_void_p(self._library.core_new(self._seed + 1))
+        self._delete = weakref.finalize(self, self._library.core_delete, self._core)
         self._power_good = True
         self._owed = 0
         self.reset()

@@ -110,7 +110,15 @@ def run(
     return _simulate(build, simulator, "kv_asu_sim.bench_streams", asked, expected=len(streams), waves=waves)
 
 
-def run_host(params: Params, simulator: str, function: str, *, seed: int | None = None, waves: bool = False) -> Path:
+def run_host(
+    params: Params,
+    simulator: str,
+    function: str,
+    *,
+    seed: int | None = None,
+    waves: bool = False,
+    text: str | None = None,
+) -> Path:
     """Run host code on the core, as a whole PCI function, in a simulator.
 
     Parameters
@@ -123,6 +131,8 @@ def run_host(params: Params, simulator: str, function: str, *, seed: int | None 
         "module:name" of a function; it is called with a `vrex.transports.cocotb.CocotbTransport` right after reset.
     seed, waves
         As for `run`.
+    text : str, optional
+        The Verilog, instead of the gateware's own.
 
     Returns
     -------
@@ -137,7 +147,7 @@ def run_host(params: Params, simulator: str, function: str, *, seed: int | None 
         The function raised something.
     """
     seed = seed_from_environment() if seed is None else seed
-    build = _build(whole_function_verilog(params), simulator, waves)
+    build = _build(whole_function_verilog(params) if text is None else text, simulator, waves)
     print(f"{simulator}: {function}, KV_ASU_SEED={seed}", flush=True)
     asked = {"params": params.asdict(), "function": function, "seed": seed}
     return _simulate(build, simulator, "kv_asu_sim.bench_host", asked, expected=1, waves=waves)

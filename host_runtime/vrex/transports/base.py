@@ -120,11 +120,14 @@ class Bus(Transport):
     ----------
     params : Params
         The build that is driven.
+    faults : tuple of exception classes
+        What a call raises when the device breaks the protocol of a port; it is of no use afterwards.
     """
 
     time_unit = "clocks"
     patience = 1 << 20
     params: Params
+    faults: tuple[type[Exception], ...] = ()
 
     #: Clocks between two looks at a device that is busy.
     PAUSE_CLOCKS = 8

@@ -24,6 +24,8 @@ class RtlTransport(Bus):
         The build; the default one unless given. The first use of each compiles it, which takes a while.
     seed : int
         What registers and memories hold at power-up follows from it.
+    verilog : str, optional
+        The text of the core as a whole PCI function, instead of the gateware's own.
     **fields : int
         Instead of ``params``: fields of it that differ from the default, like ``log2_entries=8``.
 
@@ -42,21 +44,29 @@ class RtlTransport(Bus):
 
     name = "rtl"
 
-    def __init__(self, params: Params | None = None, *, seed: int = 0, **fields: int) -> None:
+    def __init__(
+        self, params: Params | None = None, *, seed: int = 0, verilog: str | None = None, **fields: int
+    ) -> None:
         try:
             from kv_asu.errors import ToolError
             from kv_asu_sim.compiled import READ_CLOCKS as CORE_READ_CLOCKS
             from kv_asu_sim.compiled import WRITE_CLOCKS as CORE_WRITE_CLOCKS
-            from kv_asu_sim.compiled import BuildError, CompiledCore
+            from kv_asu_sim.compiled import BuildError, CompiledCore, LatencyError
 
             self.params = build_of(params, fields)
-            self.core = CompiledCore(self.params, seed=seed, full_config_space=True)
+            self.core = CompiledCore(self.params, seed=seed, full_config_space=True, verilog=verilog)
         except ModuleNotFoundError as error:
             raise VrexError(f"{error.name} is not installed: pip install 'vrex[rtl,sim]', or use model") from None
         except (BuildError, ToolError) as error:
             raise VrexError(str(error)) from None
         assert CORE_READ_CLOCKS == READ_CLOCKS
+        self.faults = (LatencyError,)
         self._settle = WRITE_CLOCKS - CORE_WRITE_CLOCKS
+        self._reset_clock = self.core.clock
+
+    def power_up(self) -> None:
+        """Begin anew, as if just opened."""
+        self.core.power_up()
         self._reset_clock = self.core.clock
 
     def __str__(self) -> str:

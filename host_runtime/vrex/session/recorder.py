@@ -1,0 +1,62 @@
+"""`Recorder`: a bus that writes down what is done on another."""
+
+from __future__ import annotations
+
+import os
+import weakref
+
+import numpy as np
+
+from vrex.session.format import SessionMetadata, SessionWriter
+from vrex.session.operation import Answer, Operation, take
+from vrex.session.relay import Relay
+from vrex.transports.base import Bus
+
+
+class Recorder(Relay):
+    """Another bus, and a session file of what is done on it.
+
+    The file is there when the recorder is closed. An operation that raises has no answer and is not in it; those before
+    it are.
+
+    Parameters
+    ----------
+    bus : Bus
+        What is driven; from now on only through the recorder, which closes it. Nothing has been done on it yet.
+    path : path
+        The session file.
+
+    Raises
+    ------
+    TypeError
+        It is no bus, but a device whose traffic somebody else makes.
+    ValueError
+        Clocks have passed on it: a session begins at reset.
+    VrexError
+        The file cannot be written; raised by any operation, which has been done then.
+    """
+
+    def __init__(self, bus: Bus, path: str | os.PathLike[str]) -> None:
+        super().__init__(bus)
+        self._writer = SessionWriter(path, SessionMetadata(bus.params, bus.name))
+        # Also when nobody closes it: at the latest when the interpreter ends.
+        self._finish = weakref.finalize(self, _finish, self._writer, bus)
+
+    def close(self) -> None:
+        """Finish the file and give back the bus."""
+        try:
+            self._finish()
+        finally:
+            super().close()
+
+    def _take(self, operation: Operation) -> Answer:
+        step = take(self.bus, operation)
+        # What the caller may change afterwards is kept as it was.
+        answer = step.answer.copy() if isinstance(step.answer, np.ndarray) else step.answer
+        kept = operation._replace(addresses=operation.addresses.copy())
+        self._writer.append(step._replace(operation=kept, answer=answer))
+        return step.answer
+
+
+def _finish(writer: SessionWriter, bus: Bus) -> None:
+    writer.finish(bus.clock)
