@@ -55,6 +55,7 @@ lint: setup-test  ## Style, types, and generated files against their source
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m kv_asu.registers_gen --check
+	$(BIN)/python -m kv_asu_firmware.retrieve_abi --check
 
 lock: setup-test  ## Resolve pyproject.toml anew into locks/ (for maintainers)
 	@tools/lock.sh

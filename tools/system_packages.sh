@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 
 have_icarus() { command -v iverilog >/dev/null && command -v vvp >/dev/null; }
 have_pciutils() { PATH="$PATH:/usr/sbin:/sbin"; command -v lspci >/dev/null && command -v setpci >/dev/null; }
+have_fuse() { PATH="$PATH:/usr/sbin:/sbin"; command -v fusermount3 >/dev/null; }
 have_libpython() {
     .venv/bin/python -c 'import find_libpython, sys; sys.exit(find_libpython.find_libpython() is None)'
 }
@@ -14,6 +15,7 @@ libpython="libpython$(.venv/bin/python -c 'import sys; print("%d.%d" % sys.versi
 packages=""
 have_icarus || packages="$packages iverilog"
 have_pciutils || packages="$packages pciutils"
+have_fuse || packages="$packages fuse3"
 have_libpython || packages="$packages $libpython"
 [ -n "$packages" ] || exit 0
 
@@ -30,6 +32,7 @@ fi
 
 have_icarus || echo "setup: Icarus Verilog is not installed: its benches are skipped (sudo apt-get install iverilog)"
 have_pciutils || echo "setup: lspci and setpci are not installed: their tests are skipped (sudo apt-get install pciutils)"
+have_fuse || echo "setup: FUSE is not installed: the tests of vrex mount are skipped (sudo apt-get install fuse3)"
 have_libpython || {
     echo "setup: $libpython (a shared library) was not found; cocotb runs Python inside the simulator and needs it." >&2
     echo "  with root:    apt-get install $libpython" >&2
