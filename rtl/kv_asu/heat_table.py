@@ -15,10 +15,8 @@ from amaranth.lib.wiring import In, Out
 
 from kv_asu.layouts import (
     COUNT_WIDTH,
-    banks_of,
     half_write_layout,
     place_layout,
-    replaced,
     row_in_bank,
     settings_layout,
     slot_layout,
@@ -128,10 +126,7 @@ class HeatTable(wiring.Component):
         tracked = each("tracked", Cat(touch.heat.tracked_half for touch in ways.touches) ^ ways.evict_halves)
         free = each("free", ~tracked)
         cold = each("cold", tracked & ways.cold)
-        # A line being marked cold in this clock is cold already. Only its mark has to know.
-        demoted = where_in(self.place, banks_of(self.demote, p.window), self.demote.slot.row)
-        demote_halves = each("demote_half", replaced(ways.demote_halves, demoted, self.demote.half))
-        marked = each("marked", Cat(touch.heat.cold_half for touch in ways.touches) ^ demote_halves)
+        marked = each("marked", Cat(touch.heat.cold_half for touch in ways.touches) ^ ways.demote_halves)
 
         # Which one the request takes.
         hits = each("hits", ways.match & tracked)
@@ -172,20 +167,28 @@ class HeatTable(wiring.Component):
             self.tag.spill_valid.eq(self.valid & reclaims),
             self.tag.spill_line.eq(Mux(self.tag.spill_valid, chosen(first_cold, lines), 0)),
         ]
+        # A line being marked cold in this clock is cold already: only its mark has to know, and whether it gets one is
+        # known late.
+        demoted = Signal()
         m.d.comb += [
+            demoted.eq(self.demote.enable & self._takes_slot(takes, self.demote.slot)),
             self.write.banks.eq(Mux(self.valid, takes, 0)),
             self.write.place.eq(self.place),
             self.write.touch.line.eq(self.line),
             self.write.touch.heat.count.eq(count),
             self.write.touch.heat.stamp.eq(self.now),
             self.write.touch.heat.tracked_half.eq(~(takes & ways.evict_halves).any()),
-            self.write.touch.heat.cold_half.eq((takes & demote_halves).any()),
-            self.touched_tail.eq(self.valid & (takes & where_in(self.place, 1 << self.tail.bank, self.tail.row)).any()),
+            self.write.touch.heat.cold_half.eq(Mux(demoted, self.demote.half, (takes & ways.demote_halves).any())),
+            self.touched_tail.eq(self.valid & self._takes_slot(takes, self.tail)),
             self.was_tracked.eq(self.valid & (takes & tracked).any()),
-            self.was_marked.eq(self.valid & (takes & tracked & marked).any()),
+            self.was_marked.eq(self.valid & ((takes & tracked & marked).any() | demoted)),
             self.was_cold.eq(self.valid & (takes & cold).any()),
         ]
         return m
+
+    def _takes_slot(self, takes: Value, slot: data.View) -> Value:
+        """Whether the slot is the one taken."""
+        return (takes & where_in(self.place, 1 << slot.bank, slot.row)).any()
 
     def _first_in_probe_order(self, m: Module, bits: Signal) -> Value:
         """Probe order is from the home bank up, then the wrapped banks of the next row."""

