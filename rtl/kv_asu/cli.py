@@ -13,7 +13,18 @@ from typing import Annotated, Any
 
 import typer
 
-from kv_asu import PROFILES, Params, __version__
+from kv_asu import PROFILES, __version__
+from kv_asu.build_options import (
+    AddrWidthOption,
+    ConfigBaseOption,
+    HashStagesOption,
+    Log2EntriesOption,
+    ProfileOption,
+    StampWidthOption,
+    TableStagesOption,
+    WindowOption,
+    params_of,
+)
 from kv_asu.errors import ToolError
 from kv_asu.lint import WAIVERS, lint
 
@@ -34,42 +45,6 @@ app = typer.Typer(
 
 class CommandFailed(Exception):
     """The command cannot do what it was asked for; the message is the line that the user gets."""
-
-
-def _number(text: str) -> int:
-    try:
-        return int(text, 0)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a number; 0x starts a hexadecimal one") from None
-
-
-def _profile(text: str) -> str:
-    if text not in PROFILES:
-        raise typer.BadParameter(f"{text!r} is not one of {', '.join(PROFILES)}")
-    return text
-
-
-def _option(help_text: str) -> Any:
-    return typer.Option(parser=_number, metavar="N", help=help_text, show_default=False)
-
-
-ProfileOption = Annotated[
-    str, typer.Option(parser=_profile, metavar="|".join(PROFILES), help="What the numbers not given are.")
-]
-Log2EntriesOption = Annotated[int | None, _option("log2 of the table's slots, 3 to 16.")]
-WindowOption = Annotated[int | None, _option("Slots probed in parallel: 2, 4, 8 or 16.")]
-HashStagesOption = Annotated[int | None, _option("Pipeline registers in the hash, 0 to 6.")]
-TableStagesOption = Annotated[int | None, _option("Pipeline registers behind the table memories, 0 to 2.")]
-StampWidthOption = Annotated[int | None, _option("Bits of a time stamp, 8 to 16.")]
-AddrWidthOption = Annotated[int | None, _option("Bits of a request address, 32 to 64.")]
-ConfigBaseOption = Annotated[int | None, _option("Where the capability sits in config space, like 0x7F8.")]
-
-
-def _params(profile: str, **given: int | None) -> Params:
-    try:
-        return PROFILES[profile](**{name: value for name, value in given.items() if value is not None})
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 def _examples(*commands: str) -> str:
@@ -97,7 +72,7 @@ def verilog(
     config_base: ConfigBaseOption = None,
 ) -> None:
     """Write the core as one SystemVerilog file, and what it is as JSON beside it."""
-    params = _params(
+    params = params_of(
         profile, log2_entries=log2_entries, window=window, hash_stages=hash_stages, table_stages=table_stages,
         stamp_width=stamp_width, addr_width=addr_width, config_base=config_base,
     )  # fmt: skip
@@ -156,7 +131,7 @@ def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
     """Show a build's pins, its latency and its memories: what `kv-asu verilog` writes beside the Verilog."""
-    params = _params(
+    params = params_of(
         profile, log2_entries=log2_entries, window=window, hash_stages=hash_stages, table_stages=table_stages,
         stamp_width=stamp_width, addr_width=addr_width, config_base=config_base,
     )  # fmt: skip
@@ -269,7 +244,7 @@ def timing(
 
     Takes minutes. Negative slack is a result, not a failure.
     """
-    params = _params(
+    params = params_of(
         profile, log2_entries=log2_entries, window=window, hash_stages=hash_stages, table_stages=table_stages,
         stamp_width=stamp_width, addr_width=addr_width, config_base=config_base,
     )  # fmt: skip
