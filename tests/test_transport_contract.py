@@ -13,7 +13,7 @@ import transport_contract
 from kv_asu_firmware.device import Device
 from live_mount import SMALL, mounted
 from served_config import serve, tree
-from transport_contract import BUS, LIVE, PARAMS, READS, Check
+from transport_contract import BUS, CLOCKED, LIVE, PARAMS, READS, Check
 from vrex.errors import VrexError
 from vrex.transports import TRANSPORTS, Transport, open_transport
 
@@ -60,7 +60,7 @@ def test_live(transport: Transport, check: Check) -> None:
 
 
 @over("model", "rtl")
-@pytest.mark.parametrize("check", BUS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", [*BUS, *CLOCKED], ids=lambda check: check.__name__)
 def test_bus(transport: Transport, check: Check) -> None:
     check(transport)
 
@@ -69,7 +69,7 @@ def test_bus(transport: Transport, check: Check) -> None:
 def test_one_after_the_other(transport: Transport, capsys: pytest.CaptureFixture[str]) -> None:
     """As a bench runs them, on one device."""
     transport_contract.everything(transport)
-    assert capsys.readouterr().out.count("held: ") == len(READS + LIVE + BUS)
+    assert capsys.readouterr().out.count("held: ") == len(READS + LIVE + BUS + CLOCKED)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_in_a_bench(simulator: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     folder = run_host(PARAMS, simulator, "transport_contract:everything", seed=1)
     log = (folder / "run.log").read_text()
-    for check in (*READS, *LIVE, *BUS):
+    for check in (*READS, *LIVE, *BUS, *CLOCKED):
         assert f"held: {check.__name__}" in log
 
 

@@ -36,6 +36,14 @@ TableStagesOption = Annotated[int | None, _option("Pipeline registers behind the
 StampWidthOption = Annotated[int | None, _option("Bits of a time stamp, 8 to 16.")]
 AddrWidthOption = Annotated[int | None, _option("Bits of a request address, 32 to 64.")]
 ConfigBaseOption = Annotated[int | None, _option("Where the capability sits in config space, like 0x7F8.")]
+FullConfigSpaceOption = Annotated[
+    bool,
+    typer.Option(
+        "--full-config-space",
+        help="The core as a whole PCI function, with header and standard capabilities, for where no PCIe hard block "
+        "has them.",
+    ),
+]
 
 
 def params_of(profile: str, **given: int | None) -> Params:

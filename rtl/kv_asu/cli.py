@@ -13,10 +13,11 @@ from typing import Annotated, Any
 
 import typer
 
-from kv_asu import PROFILES, __version__
+from kv_asu import PROFILES, Params, __version__
 from kv_asu.build_options import (
     AddrWidthOption,
     ConfigBaseOption,
+    FullConfigSpaceOption,
     HashStagesOption,
     Log2EntriesOption,
     ProfileOption,
@@ -27,6 +28,7 @@ from kv_asu.build_options import (
 )
 from kv_asu.errors import ToolError
 from kv_asu.lint import WAIVERS, lint
+from kv_asu.pci_header import SERIAL_NUMBER, pci_header
 
 USAGE = 2
 FAILURE = 1
@@ -56,6 +58,7 @@ def _examples(*commands: str) -> str:
     epilog=_examples(
         "kv-asu verilog --profile asic -o kv_asu.v",
         "kv-asu verilog --profile fpga --log2-entries 12 --config-base 0x480 -o build/kv_asu.v",
+        "kv-asu verilog --full-config-space -o build/function.v",
     )
 )
 def verilog(
@@ -70,6 +73,7 @@ def verilog(
     stamp_width: StampWidthOption = None,
     addr_width: AddrWidthOption = None,
     config_base: ConfigBaseOption = None,
+    full_config_space: FullConfigSpaceOption = False,
 ) -> None:
     """Write the core as one SystemVerilog file, and what it is as JSON beside it."""
     params = params_of(
@@ -81,13 +85,32 @@ def verilog(
         raise typer.BadParameter(f"{output} is where the metadata goes; name the Verilog kv_asu.v, say",
                                  param_hint="'--output'")  # fmt: skip
     _check_writable(output, beside)
-    from kv_asu.metadata import metadata
     from kv_asu.verilog import emit
 
-    text = emit(params)
-    record = json.dumps(metadata(params, profile), indent=2) + "\n"
-    _write_all({output: text, beside: record})
-    print(f"{output}: KV-ASU {__version__}, {profile}, latency {params.latency}; metadata in {beside}")
+    record = _record(params, profile, full_config_space)
+    text = _whole_function(params) if full_config_space else emit(params)
+    _write_all({output: text, beside: json.dumps(record, indent=2) + "\n"})
+    what = f"{profile}, full config space" if full_config_space else profile
+    print(f"{output}: KV-ASU {__version__}, {what}, latency {params.latency}; metadata in {beside}")
+
+
+def _record(params: Params, profile: str, full_config_space: bool) -> dict[str, Any]:
+    """The build's metadata; wrong usage if it can be no function of its own."""
+    if full_config_space:
+        try:
+            pci_header(params, SERIAL_NUMBER)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+    from kv_asu.metadata import metadata
+
+    return metadata(params, profile, full_config_space=full_config_space)
+
+
+def _whole_function(params: Params) -> str:
+    from kv_asu.verilog import emit_component
+    from kv_asu.whole_function import WholeFunction
+
+    return emit_component(WholeFunction(params), f"KV-ASU {__version__}, full config space", params)
 
 
 def _check_writable(*paths: Path) -> None:
@@ -128,6 +151,7 @@ def info(
     stamp_width: StampWidthOption = None,
     addr_width: AddrWidthOption = None,
     config_base: ConfigBaseOption = None,
+    full_config_space: FullConfigSpaceOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
     """Show a build's pins, its latency and its memories: what `kv-asu verilog` writes beside the Verilog."""
@@ -135,16 +159,15 @@ def info(
         profile, log2_entries=log2_entries, window=window, hash_stages=hash_stages, table_stages=table_stages,
         stamp_width=stamp_width, addr_width=addr_width, config_base=config_base,
     )  # fmt: skip
-    from kv_asu.metadata import metadata
-
-    record = metadata(params, profile)
+    record = _record(params, profile, full_config_space)
     if as_json:
         print(json.dumps(record))
         return
     given = ", ".join(
         f"{name}={value:#x}" if name == "config_base" else f"{name}={value}" for name, value in params.asdict().items()
     )
-    print(f"KV-ASU {__version__}, {profile}: {given}")
+    what = f"{profile}, full config space" if full_config_space else profile
+    print(f"KV-ASU {__version__}, {what}: {given}")
     print(f"latency {params.latency} clocks; T1.age at most {params.t1_limit} ticks; "
           f"{record['memory_bits']:,} bits in {len(record['memories'])} memories")  # fmt: skip
     from rich.console import Console

@@ -78,7 +78,8 @@ def serve(
 ) -> None:
     """Serve a device in a folder until it is unmounted, or until SIGINT, SIGTERM or SIGHUP; it is unmounted then.
 
-    If the process is killed, ``fusermount3`` unmounts, unless a program has a file open. The calls to the transport come from this thread.
+    If the process is killed, ``fusermount3`` unmounts, unless a program has a file open. The calls to the transport
+    come from this thread.
 
     Parameters
     ----------
