@@ -7,6 +7,8 @@ import fcntl
 import json
 import os
 import random
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -35,7 +37,7 @@ from live_mount import (
 )
 from vrex.cli import main
 from vrex.errors import DeviceBusyError, DeviceGoneError, VrexError
-from vrex.kv_asu import KvAsu
+from vrex.kv_asu import KvAsu, Threshold
 from vrex.mount.config_file import ConfigFile, accesses
 from vrex.mount.serving import check_folder
 from vrex.mount.traffic import Traffic
@@ -629,6 +631,28 @@ def test_counters_move_while_pciutils_look(transport: str, tmp_path: Path) -> No
             asu.enable()
             counters = asu.counters()
             assert counters.requests == counters.hits + counters.inserts + counters.untracked
+
+
+@needs_pciutils
+def test_the_programmers_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its setpci commands do on a served device what it says that they do."""
+    guide = (Path(__file__).parents[1] / "docs" / "programmers_guide.md").read_text()
+    commands = re.findall(r"^setpci .*$", guide, flags=re.M)
+    assert len(commands) >= 8
+    (tmp_path / "mnt").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with mounted(tmp_path / "mnt"):
+        shown = []
+        for command in commands:
+            done = subprocess.run(
+                shlex.split(command, comments=True), capture_output=True, text=True, check=True, timeout=PATIENCE
+            )
+            shown += done.stdout.split()
+        with SysfsTransport(root=tmp_path / "mnt") as sysfs:
+            asu = KvAsu(sysfs)
+            assert (asu.enabled, asu.thresholds.t3) == (True, Threshold(4, 80))
+    # STATUS: active and powered. Counter 2: no hits. EVICT: done, nothing found.
+    assert shown == ["00000009", "00000000", "00000000", "00000002", "00000000", "00000000"]
 
 
 # What it says
