@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,8 @@ import kv_asu.verilog
 from kv_asu import Params, __version__
 from kv_asu.cli import main
 from kv_asu.errors import ToolError
+from kv_asu.metadata import metadata
+from kv_asu_sim.build import whole_function_verilog
 
 SMALL = ["--log2-entries", "3", "--window", "2"]
 
@@ -52,6 +55,45 @@ def test_verilog_and_its_metadata(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert record["memory_bits"] == sum(memory["depth"] * memory["width"] for memory in record["memories"])
     touch = next(memory for memory in record["memories"] if memory["name"] == "request_lookup.heat_bank0")
     assert (touch["depth"], touch["width"]) == (4, 16 + 9 + 2)
+
+
+def test_a_whole_function_and_its_metadata(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As the simulations take it; every pin of the module is in the record, in its order, and its memories by path."""
+    params = Params(log2_entries=3, window=2)
+    output = tmp_path / "function.v"
+    assert main(["verilog", *SMALL, "--full-config-space", "-o", str(output)]) == 0
+    assert f"{output}: KV-ASU {__version__}, asic, full config space, latency 1; metadata in" in capsys.readouterr().out
+    text = output.read_text()
+    assert text == whole_function_verilog(params)
+    record = json.loads(output.with_suffix(".json").read_text())
+    assert record["full_config_space"] is True
+    ports = re.search(r"^module kv_asu \(\n(.*?)^\);", text, re.MULTILINE | re.DOTALL)
+    assert ports is not None
+    declared = re.findall(r"(in|out)put \w+ (?:\[(\d+):0\] )?(\w+)", ports[1])
+    assert [(pin["direction"], pin["width"], pin["name"]) for pin in record["pins"]] == [
+        (direction, int(top or 0) + 1, name) for direction, top, name in declared
+    ]
+    assert [pin["name"] for pin in record["pins"]][-3:] == ["msi_valid", "msi_address", "msi_data"]
+
+    bare = metadata(params, "asic")
+    assert bare["full_config_space"] is False
+    core_names = {f"core.{memory['name']}" for memory in bare["memories"]}
+    assert {memory["name"] for memory in record["memories"]} == core_names
+    assert record["memory_bits"] == bare["memory_bits"]
+
+    assert main(["info", *SMALL, "--full-config-space"]) == 0
+    shown = capsys.readouterr().out
+    assert "asic, full config space: " in shown
+    assert "msi_address" in shown
+
+
+def test_a_whole_function_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "x.v"
+    arguments = [*SMALL, "--config-base", "0x104", "--full-config-space"]
+    for command in (["verilog", *arguments, "-o", str(output)], ["info", *arguments]):
+        assert main(command) == 2
+        assert "config_base must be at least 0x10c in a full config space, not 0x104" in one_line(capsys)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_readme_command(quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,8 +81,6 @@ def test_vrex_commands_know_their_options(monkeypatch: pytest.MonkeyPatch, capsy
         words = shlex.split(line)[1:]
         code = main([*words[: 2 if words[0] == "regs" else 1], "--help"])
         shown = capsys.readouterr()
-        if "No such command 'mount'" in shown.err:
-            continue
         assert code == 0, shown.err
         for option in (word for word in words if word.startswith("--")):
             assert option in shown.out

@@ -11,18 +11,30 @@ import pytest
 
 import transport_contract
 from kv_asu_firmware.device import Device
+from live_mount import SMALL, mounted
 from served_config import serve, tree
-from transport_contract import BUS, LIVE, PARAMS, READS, Check
+from transport_contract import BUS, CLOCKED, LIVE, PARAMS, READS, Check
 from vrex.errors import VrexError
 from vrex.transports import TRANSPORTS, Transport, open_transport
 
 
+@pytest.fixture(scope="module")
+def mount(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """One device of `vrex mount` for all that looks at it, from another process, through the kernel."""
+    folder = tmp_path_factory.mktemp("mnt")
+    with mounted(folder, *SMALL) as record:
+        assert record["params"] == PARAMS.asdict()
+        yield folder
+
+
 @pytest.fixture
 def transport(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Transport]:
-    """A fresh one: of a bus by its name, or `sysfs` over a file, dead or served by a device model."""
+    """A fresh one: of a bus by its name, or `sysfs` over a file, dead or served by a device model, or over a mount."""
     name, _, how = request.param.partition("-")
     options: dict[str, object] = {"params": PARAMS}
-    if name == "sysfs":
+    if how == "mount":
+        options = {"root": request.getfixturevalue("mount")}
+    elif name == "sysfs":
         config = tree(tmp_path, PARAMS)
         options = {"root": tmp_path}
         if how == "served":
@@ -35,20 +47,20 @@ def over(*names: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("transport", names, indirect=True)
 
 
-@over("model", "rtl", "sysfs-file", "sysfs-served")
+@over("model", "rtl", "sysfs-file", "sysfs-served", "sysfs-mount")
 @pytest.mark.parametrize("check", READS, ids=lambda check: check.__name__)
 def test_any_config_space(transport: Transport, check: Check) -> None:
     check(transport)
 
 
-@over("model", "rtl", "sysfs-served")
+@over("model", "rtl", "sysfs-served", "sysfs-mount")
 @pytest.mark.parametrize("check", LIVE, ids=lambda check: check.__name__)
 def test_live(transport: Transport, check: Check) -> None:
     check(transport)
 
 
 @over("model", "rtl")
-@pytest.mark.parametrize("check", BUS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", [*BUS, *CLOCKED], ids=lambda check: check.__name__)
 def test_bus(transport: Transport, check: Check) -> None:
     check(transport)
 
@@ -57,7 +69,7 @@ def test_bus(transport: Transport, check: Check) -> None:
 def test_one_after_the_other(transport: Transport, capsys: pytest.CaptureFixture[str]) -> None:
     """As a bench runs them, on one device."""
     transport_contract.everything(transport)
-    assert capsys.readouterr().out.count("held: ") == len(READS + LIVE + BUS)
+    assert capsys.readouterr().out.count("held: ") == len(READS + LIVE + BUS + CLOCKED)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +89,7 @@ def test_in_a_bench(simulator: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     folder = run_host(PARAMS, simulator, "transport_contract:everything", seed=1)
     log = (folder / "run.log").read_text()
-    for check in (*READS, *LIVE, *BUS):
+    for check in (*READS, *LIVE, *BUS, *CLOCKED):
         assert f"held: {check.__name__}" in log
 
 

@@ -2,7 +2,7 @@
 
 `READS` holds for any config space of a KV-ASU, also a file that nobody stands behind. `LIVE` needs a device that acts,
 of a small build, with nobody else at it; each function begins with a reset of its registers. `BUS` needs the memory
-bus too.
+bus too, `CLOCKED` also the number of clocks that an access to it takes.
 """
 
 from __future__ import annotations
@@ -227,16 +227,6 @@ def a_day_in_the_life(transport: Transport) -> None:
     assert (counters.demotions, counters.queries, counters.query_hits) == (6, 3, 3)
 
 
-def is_active_by_a_register_read(transport: Transport) -> None:
-    asu = fresh(transport)
-    bus = asu.bus
-    before = bus.clock
-    seen = [bus.active]
-    assert bus.clock - before == 2
-    asu.enable()
-    assert [*seen, bus.active] == [False, True]
-
-
 def the_interrupt_rises(transport: Transport) -> None:
     asu = fresh(transport)
     bus = asu.bus
@@ -266,6 +256,19 @@ def a_victim_that_comes_late_is_not_lost(transport: Transport) -> None:
     assert [asu.evict(), asu.evict(), asu.evict()] == [256, 512, None]
 
 
+# With the memory bus, and a clock count for each access
+
+
+def is_active_by_a_register_read(transport: Transport) -> None:
+    asu = fresh(transport)
+    bus = asu.bus
+    before = bus.clock
+    seen = [bus.active]
+    assert bus.clock - before == 2
+    asu.enable()
+    assert [*seen, bus.active] == [False, True]
+
+
 def gives_the_models_numbers(transport: Transport) -> None:
     """A random script gives what a device model gives; whatever happened on this transport before."""
     assert isinstance(transport, Bus)
@@ -291,6 +294,28 @@ def gives_the_models_numbers(transport: Transport) -> None:
         assert (result, clock - ahead, irq) == play(model, step), f"step {number}: {step}"
 
 
+# Behind a root complex
+
+
+def the_interrupt_is_a_message(transport: Transport) -> None:
+    asu = fresh(transport)
+    asu.cold_watermark, asu.irq_enable = 2, IrqEnable.of(cold_high=1)
+    asu.enable()
+    before = transport.messages  # type: ignore[attr-defined]
+    asu.bus.observe(np.array([256, 512], np.uint64))
+    asu.bus.idle(600)
+    assert transport.messages == before + 1  # type: ignore[attr-defined]
+    asu.clear_irq()
+    asu.bus.idle(20)
+    assert transport.messages == before + 1, "it tells of a rise, not of a fall"  # type: ignore[attr-defined]
+    asu.irq_enable = 0
+    list(asu.cold_lines())
+    asu.bus.observe(np.array([256, 512], np.uint64))
+    asu.bus.idle(600)
+    assert asu.irq_status == IrqStatus.of(cold_high=1)
+    assert transport.messages == before + 1, "it is not enabled"  # type: ignore[attr-defined]
+
+
 READS: tuple[Check, ...] = (
     finds_the_capability,
     reads_bytes_words_and_dwords,
@@ -308,15 +333,26 @@ LIVE: tuple[Check, ...] = (
 )
 BUS: tuple[Check, ...] = (
     a_day_in_the_life,
-    is_active_by_a_register_read,
     the_interrupt_rises,
     a_victim_that_comes_late_is_not_lost,
+)
+CLOCKED: tuple[Check, ...] = (
+    is_active_by_a_register_read,
     gives_the_models_numbers,
 )
 
 
 def everything(transport: Transport) -> None:
     """All of it, one after the other: what a bench runs."""
-    for check in (*READS, *LIVE, *BUS):
+    _hold(transport, (*READS, *LIVE, *BUS, *CLOCKED))
+
+
+def by_tlps(transport: Transport) -> None:
+    """What holds however long an access takes, and that interrupts are messages."""
+    _hold(transport, (*READS, *LIVE, *BUS, the_interrupt_is_a_message))
+
+
+def _hold(transport: Transport, checks: tuple[Check, ...]) -> None:
+    for check in checks:
         check(transport)
         print(f"held: {check.__name__}")

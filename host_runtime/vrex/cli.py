@@ -12,6 +12,8 @@ import typer
 from vrex.doctor.cli import EXAMPLES as DOCTOR_EXAMPLES
 from vrex.doctor.cli import doctor
 from vrex.errors import VrexError
+from vrex.mount.cli import EXAMPLES as MOUNT_EXAMPLES
+from vrex.mount.cli import mount
 from vrex.regs_cli import app as regs_app
 from vrex.session.cli import EXAMPLES as REPLAY_EXAMPLES
 from vrex.session.cli import replay
@@ -34,6 +36,7 @@ app.add_typer(trace_app, name="trace")
 app.command(epilog=DOCTOR_EXAMPLES)(doctor)
 app.add_typer(regs_app, name="regs")
 app.command(epilog=REPLAY_EXAMPLES)(replay)
+app.command(epilog=MOUNT_EXAMPLES)(mount)
 
 
 @app.callback()

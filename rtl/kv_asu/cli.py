@@ -14,8 +14,21 @@ from typing import Annotated, Any
 import typer
 
 from kv_asu import PROFILES, Params, __version__
+from kv_asu.build_options import (
+    AddrWidthOption,
+    ConfigBaseOption,
+    FullConfigSpaceOption,
+    HashStagesOption,
+    Log2EntriesOption,
+    ProfileOption,
+    StampWidthOption,
+    TableStagesOption,
+    WindowOption,
+    params_of,
+)
 from kv_asu.errors import ToolError
 from kv_asu.lint import WAIVERS, lint
+from kv_asu.pci_header import SERIAL_NUMBER, pci_header
 
 USAGE = 2
 FAILURE = 1
@@ -36,42 +49,6 @@ class CommandFailed(Exception):
     """The command cannot do what it was asked for; the message is the line that the user gets."""
 
 
-def _number(text: str) -> int:
-    try:
-        return int(text, 0)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a number; 0x starts a hexadecimal one") from None
-
-
-def _profile(text: str) -> str:
-    if text not in PROFILES:
-        raise typer.BadParameter(f"{text!r} is not one of {', '.join(PROFILES)}")
-    return text
-
-
-def _option(help_text: str) -> Any:
-    return typer.Option(parser=_number, metavar="N", help=help_text, show_default=False)
-
-
-ProfileOption = Annotated[
-    str, typer.Option(parser=_profile, metavar="|".join(PROFILES), help="What the numbers not given are.")
-]
-Log2EntriesOption = Annotated[int | None, _option("log2 of the table's slots, 3 to 16.")]
-WindowOption = Annotated[int | None, _option("Slots probed in parallel: 2, 4, 8 or 16.")]
-HashStagesOption = Annotated[int | None, _option("Pipeline registers in the hash, 0 to 6.")]
-TableStagesOption = Annotated[int | None, _option("Pipeline registers behind the table memories, 0 to 2.")]
-StampWidthOption = Annotated[int | None, _option("Bits of a time stamp, 8 to 16.")]
-AddrWidthOption = Annotated[int | None, _option("Bits of a request address, 32 to 64.")]
-ConfigBaseOption = Annotated[int | None, _option("Where the capability sits in config space, like 0x7F8.")]
-
-
-def _params(profile: str, **given: int | None) -> Params:
-    try:
-        return PROFILES[profile](**{name: value for name, value in given.items() if value is not None})
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
-
-
 def _examples(*commands: str) -> str:
     """Help's last lines."""
     return "Examples:\n\n" + "\n".join(f"- `{command}`" for command in commands)
@@ -81,6 +58,7 @@ def _examples(*commands: str) -> str:
     epilog=_examples(
         "kv-asu verilog --profile asic -o kv_asu.v",
         "kv-asu verilog --profile fpga --log2-entries 12 --config-base 0x480 -o build/kv_asu.v",
+        "kv-asu verilog --full-config-space -o build/function.v",
     )
 )
 def verilog(
@@ -95,9 +73,10 @@ def verilog(
     stamp_width: StampWidthOption = None,
     addr_width: AddrWidthOption = None,
     config_base: ConfigBaseOption = None,
+    full_config_space: FullConfigSpaceOption = False,
 ) -> None:
     """Write the core as one SystemVerilog file, and what it is as JSON beside it."""
-    params = _params(
+    params = params_of(
         profile, log2_entries=log2_entries, window=window, hash_stages=hash_stages, table_stages=table_stages,
         stamp_width=stamp_width, addr_width=addr_width, config_base=config_base,
     )  # fmt: skip
@@ -106,13 +85,32 @@ def verilog(
         raise typer.BadParameter(f"{output} is where the metadata goes; name the Verilog kv_asu.v, say",
                                  param_hint="'--output'")  # fmt: skip
     _check_writable(output, beside)
-    from kv_asu.metadata import metadata
     from kv_asu.verilog import emit
 
-    text = emit(params)
-    record = json.dumps(metadata(params, profile), indent=2) + "\n"
-    _write_all({output: text, beside: record})
-    print(f"{output}: KV-ASU {__version__}, {profile}, latency {params.latency}; metadata in {beside}")
+    record = _record(params, profile, full_config_space)
+    text = _whole_function(params) if full_config_space else emit(params)
+    _write_all({output: text, beside: json.dumps(record, indent=2) + "\n"})
+    what = f"{profile}, full config space" if full_config_space else profile
+    print(f"{output}: KV-ASU {__version__}, {what}, latency {params.latency}; metadata in {beside}")
+
+
+def _record(params: Params, profile: str, full_config_space: bool) -> dict[str, Any]:
+    """The build's metadata; wrong usage if it can be no function of its own."""
+    if full_config_space:
+        try:
+            pci_header(params, SERIAL_NUMBER)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+    from kv_asu.metadata import metadata
+
+    return metadata(params, profile, full_config_space=full_config_space)
+
+
+def _whole_function(params: Params) -> str:
+    from kv_asu.verilog import emit_component
+    from kv_asu.whole_function import WholeFunction
+
+    return emit_component(WholeFunction(params), f"KV-ASU {__version__}, full config space", params)
 
 
 def _check_writable(*paths: Path) -> None:
@@ -153,23 +151,23 @@ def info(
     stamp_width: StampWidthOption = None,
     addr_width: AddrWidthOption = None,
     config_base: ConfigBaseOption = None,
+    full_config_space: FullConfigSpaceOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
     """Show a build's pins, its latency and its memories: what `kv-asu verilog` writes beside the Verilog."""
-    params = _params(
+    params = params_of(
         profile, log2_entries=log2_entries, window=window, hash_stages=hash_stages, table_stages=table_stages,
         stamp_width=stamp_width, addr_width=addr_width, config_base=config_base,
     )  # fmt: skip
-    from kv_asu.metadata import metadata
-
-    record = metadata(params, profile)
+    record = _record(params, profile, full_config_space)
     if as_json:
         print(json.dumps(record))
         return
     given = ", ".join(
         f"{name}={value:#x}" if name == "config_base" else f"{name}={value}" for name, value in params.asdict().items()
     )
-    print(f"KV-ASU {__version__}, {profile}: {given}")
+    what = f"{profile}, full config space" if full_config_space else profile
+    print(f"KV-ASU {__version__}, {what}: {given}")
     print(f"latency {params.latency} clocks; T1.age at most {params.t1_limit} ticks; "
           f"{record['memory_bits']:,} bits in {len(record['memories'])} memories")  # fmt: skip
     from rich.console import Console
@@ -269,7 +267,7 @@ def timing(
 
     Takes minutes. Negative slack is a result, not a failure.
     """
-    params = _params(
+    params = params_of(
         profile, log2_entries=log2_entries, window=window, hash_stages=hash_stages, table_stages=table_stages,
         stamp_width=stamp_width, addr_width=addr_width, config_base=config_base,
     )  # fmt: skip

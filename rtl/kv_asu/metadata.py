@@ -13,6 +13,7 @@ from kv_asu import __version__
 from kv_asu.core import KvAsu
 from kv_asu.params import Params
 from kv_asu.rtlil_emitter import prepare
+from kv_asu.whole_function import WholeFunction
 
 #: What each pin is for.
 MEANINGS = {
@@ -53,11 +54,14 @@ MEANINGS = {
     "cfg_ext_write_byte_enable": "config space: which bytes of it",
     "cfg_ext_read_data": "config space: what was read",
     "cfg_ext_read_data_valid": "config space: the read of the last clock is answered",
+    "msi_valid": "send the message that is the interrupt, a memory write of 4 bytes",
+    "msi_address": "its address",
+    "msi_data": "its data, below 16 bits of 0",
 }
 
 
-def metadata(params: Params, profile: str) -> dict[str, Any]:
-    """The record of a build; elaborates the core, which takes a second.
+def metadata(params: Params, profile: str, *, full_config_space: bool = False) -> dict[str, Any]:
+    """The record of a build; elaborates it, which takes a second.
 
     Parameters
     ----------
@@ -65,26 +69,34 @@ def metadata(params: Params, profile: str) -> dict[str, Any]:
         The build.
     profile : str
         The profile it started from.
+    full_config_space : bool
+        The core as a whole PCI function (`kv_asu.whole_function`).
 
     Returns
     -------
     dict
         Every build parameter by its name; what follows from them; ``memories`` by their path of instances from the top,
         with depth in words and width in bits; ``pins`` in the order of the port list, with their width in bits.
+
+    Raises
+    ------
+    ValueError
+        The build cannot be a whole function.
     """
-    core = KvAsu(params)
-    design = prepare(core, "kv_asu")
+    top = WholeFunction(params) if full_config_space else KvAsu(params)
+    design = prepare(top, "kv_asu")
     memories = _memories(design)
     return {
         "name": "kv_asu",
         "version": __version__,
         "profile": profile,
+        "full_config_space": full_config_space,
         **params.asdict(),
         "latency": params.latency,
         "t1_limit": params.t1_limit,
         "memory_bits": sum(memory["depth"] * memory["width"] for memory in memories),
         "memories": memories,
-        "pins": _pins(core),
+        "pins": _pins(top),
     }
 
 
@@ -100,9 +112,9 @@ def _memories(design: Design) -> list[dict[str, Any]]:
     ]
 
 
-def _pins(core: KvAsu) -> list[dict[str, Any]]:
+def _pins(top: wiring.Component) -> list[dict[str, Any]]:
     widths = {"clk": ("in", 1), "rst": ("in", 1)}
-    for (name,), member, _ in core.signature.flatten(core):
+    for (name,), member, _ in top.signature.flatten(top):
         widths[name] = "in" if member.flow is wiring.In else "out", Shape.cast(member.shape).width
     return [
         {"name": name, "direction": direction, "width": width, "meaning": MEANINGS[name]}

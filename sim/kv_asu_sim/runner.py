@@ -46,9 +46,12 @@ _OPTIONS = {
     ],
     "icarus": [],
 }
-_PINS_PUBLIC = "`verilator_config\n" + "".join(
-    f'public_flat_rw -module "{TOP}" -var "{pin}"\n' for pin in ("clk", *(INPUTS.names or ()), *(OUTPUTS.names or ()))
-)
+_PINS = ("clk", *(INPUTS.names or ()), *(OUTPUTS.names or ()))
+_MESSAGE_PINS = ("msi_valid", "msi_address", "msi_data")
+
+#: How host code reaches config space: by the ``cfg_ext`` pins of the full config space, by config TLPs of a root
+#: complex in front of it, or by those of a root complex whose hard block has the bare core behind it.
+WAYS = ("pins", "root complex", "hard block")
 
 
 class BenchFailed(Exception):
@@ -115,6 +118,7 @@ def run_host(
     simulator: str,
     function: str,
     *,
+    way: str = "pins",
     seed: int | None = None,
     waves: bool = False,
     text: str | None = None,
@@ -128,7 +132,10 @@ def run_host(
     simulator : str
         "verilator" or "icarus".
     function : str
-        "module:name" of a function; it is called with a `vrex.transports.cocotb.CocotbTransport` right after reset.
+        "module:name" of a function; it is called with a `vrex.transports.cocotb.CocotbTransport` right after reset, or
+        with a `kv_asu_sim.pcie.ConfigTlpTransport` after enumeration.
+    way : str
+        One of `WAYS`.
     seed, waves
         As for `run`.
     text : str, optional
@@ -144,12 +151,18 @@ def run_host(
     SimulatorMissing
         The simulator is not installed.
     BenchFailed
-        The function raised something.
+        The function raised something, or enumeration did not find the core.
+    ValueError
+        There is no such way.
     """
     seed = seed_from_environment() if seed is None else seed
-    build = _build(whole_function_verilog(params) if text is None else text, simulator, waves)
-    print(f"{simulator}: {function}, KV_ASU_SEED={seed}", flush=True)
-    asked = {"params": params.asdict(), "function": function, "seed": seed}
+    if way not in WAYS:
+        raise ValueError(f"way must be one of {', '.join(WAYS)}, not {way!r}")
+    if text is None:
+        text = verilog(params) if way == "hard block" else whole_function_verilog(params)
+    build = _build(text, simulator, waves)
+    print(f"{simulator}: {function} by {way}, KV_ASU_SEED={seed}", flush=True)
+    asked = {"params": params.asdict(), "function": function, "way": way, "seed": seed}
     return _simulate(build, simulator, "kv_asu_sim.bench_host", asked, expected=1, waves=waves)
 
 
@@ -206,7 +219,7 @@ def _build(text: str, simulator: str, waves: bool) -> tuple[Runner, Path]:
         sources: list[Path | VerilatorControlFile] = [source]
         if simulator == "verilator":
             control = folder / "pins.vlt"
-            control.write_text(_PINS_PUBLIC)
+            control.write_text(_public(text))
             sources.insert(0, VerilatorControlFile(control))
         runner.build(
             sources=sources,
@@ -221,6 +234,12 @@ def _build(text: str, simulator: str, waves: bool) -> tuple[Runner, Path]:
         )
         (folder / "built").touch()
     return runner, folder
+
+
+def _public(text: str) -> str:
+    """The pins of some Verilog, as Verilator has to be told of them."""
+    pins = [*_PINS, *(_MESSAGE_PINS if f" {_MESSAGE_PINS[0]}," in text else ())]
+    return "`verilator_config\n" + "".join(f'public_flat_rw -module "{TOP}" -var "{pin}"\n' for pin in pins)
 
 
 @contextmanager

@@ -68,12 +68,12 @@ class CocotbTransport(Bus):
     # Every call goes over to the simulator and comes back right behind a rising edge.
 
     def _read(self, offset: int, size: int) -> int:
-        dword = _simulate(self._read_dword, offset // 4)
+        dword = simulate(self._read_dword, offset // 4)
         return dword >> 8 * (offset % 4) & (1 << 8 * size) - 1
 
     def _write(self, offset: int, value: int, size: int) -> None:
         byte = offset % 4
-        _simulate(self._write_dword, offset // 4, value << 8 * byte, (1 << size) - 1 << byte)
+        simulate(self._write_dword, offset // 4, value << 8 * byte, (1 << size) - 1 << byte)
 
     @property
     def clock(self) -> int:
@@ -90,11 +90,11 @@ class CocotbTransport(Bus):
     @power_good.setter
     def power_good(self, value: bool) -> None:
         self._power_good = bool(value)
-        _simulate(self._set_power)
+        simulate(self._set_power)
 
     def observe(self, addresses: ArrayLike) -> NDArray[np.void]:
         lines = address_array(addresses, self.params).tolist()
-        tags = _simulate(self._operate, self._requests, [(line,) for line in lines], "tag_valid", TAG)
+        tags = simulate(self._operate, self._requests, [(line,) for line in lines], "tag_valid", TAG)
         self.idle(LINK_CLOCKS)
         return tags
 
@@ -102,17 +102,17 @@ class CocotbTransport(Bus):
         if min_tlevel not in range(4):
             raise ValueError(f"min_tlevel must be 0 to 3, not {min_tlevel!r}")
         queries = [(line, min_tlevel, int(boost)) for line in address_array(addresses, self.params).tolist()]
-        return _simulate(self._operate, self._queries, queries, "answer_valid", ANSWER)
+        return simulate(self._operate, self._queries, queries, "answer_valid", ANSWER)
 
     def evict_lines(self, count: int) -> NDArray[np.void]:
         if count < 0:
             raise ValueError(f"count must not be negative, not {count!r}")
-        return _simulate(self._operate, self._evicts, [()] * count, "victim_valid", VICTIM)
+        return simulate(self._operate, self._evicts, [()] * count, "victim_valid", VICTIM)
 
     def idle(self, clocks: int) -> None:
         if clocks < 0:
             raise ValueError(f"clocks must not be negative, not {clocks!r}")
-        _simulate(self._pass, clocks)
+        simulate(self._pass, clocks)
 
     # In the simulator
 
@@ -178,6 +178,6 @@ class CocotbTransport(Bus):
         return np.array(rows, answer)
 
 
-def _simulate(function: Callable[..., Coroutine[Any, None, Result]], *arguments: Any) -> Result:
+def simulate(function: Callable[..., Coroutine[Any, None, Result]], *arguments: Any) -> Result:
     """Run a coroutine in the simulator while this thread waits."""
     return resume(function)(*arguments)

@@ -8,7 +8,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from vrex.errors import DeviceAccessError, DeviceBusyError, DeviceGoneError, DeviceNotFoundError
@@ -90,7 +90,8 @@ class SysfsTransport(Transport):
     def close(self) -> None:
         for file in (self._reader, self._writer):
             if file is not None and file >= 0:
-                os.close(file)
+                with suppress(OSError):  # a mount that has gone says so here too
+                    os.close(file)
         self._reader, self._writer = -1, None
 
     def _read(self, offset: int, size: int) -> int:
