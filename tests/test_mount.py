@@ -54,6 +54,16 @@ T3, HASH_SEED, COLD_WATERMARK = CTRL + 0x18, CTRL + 0x30, CTRL + 0x2C
 needs_pciutils = pytest.mark.skipif(shutil.which("setpci") is None, reason="pciutils is not installed")
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_served_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that should have refused would keep this process for ever."""
+
+    def serve(*_: object, **options: object) -> None:
+        raise AssertionError("it would be served")
+
+    monkeypatch.setattr("vrex.mount.serving.serve", serve)
+
+
 # The config file
 
 
