@@ -5,9 +5,11 @@ Every wait is bounded, so that a mount that hangs is a failure and no standstill
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import select
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -36,16 +38,19 @@ mfusepy.FUSE(Nothing(), sys.argv[1], foreground=True, nothreads=True, auto_unmou
 @cache
 def no_fuse() -> str:
     """Why FUSE cannot be had on this machine, found out without the command under test; empty where it can."""
+    if importlib.util.find_spec("mfusepy") is None:
+        return "mfusepy is not installed"
+    if shutil.which("fusermount3") is None:
+        return "fuse3 is not installed"
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-c", _PROBE, folder]
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
         # fusermount takes it away by itself, in its own time.
         subprocess.run(["fusermount3", "-u", "-z", folder], capture_output=True, timeout=PATIENCE, check=False)
-    return "" if done.returncode == 0 else f"no FUSE here: {done.stderr.strip().splitlines()[0]}"
+    return "" if done.returncode == 0 else f"no FUSE here: {(done.stderr.strip() or 'no reason').splitlines()[0]}"
 
 
 def skip_without_fuse() -> None:
-    pytest.importorskip("mfusepy", reason="mfusepy is not installed", exc_type=ImportError)
     if reason := no_fuse():
         pytest.skip(reason)
 
