@@ -69,7 +69,7 @@ def test_planted_faults(pin: str, value: str, message: str, monkeypatch: pytest.
         run_host(
             PARAMS, "icarus", "transport_contract:the_interrupt_is_a_message", way="root complex", seed=1, text=faulty
         )
-    logs = "".join(path.read_text() for path in tmp_path.glob("*/run.log"))
+    logs = "".join(path.read_text() for path in tmp_path.glob("*/*/run.log"))
     assert message in logs, failed.value
 
 

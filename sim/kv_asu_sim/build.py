@@ -300,7 +300,7 @@ def _cached(stem: str, suffix: str, key: Sequence[str | bytes], make: Callable[[
         return final
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        with _said_when_slow(doing), _locked(final.with_suffix(".lock")):
+        with _said_when_slow(doing), locked(final.with_suffix(".lock")):
             if not final.exists():  # another process may have made it meanwhile
                 with tempfile.TemporaryDirectory(prefix="build-", dir=cache) as name:
                     folder = Path(name)
@@ -314,7 +314,7 @@ def _cached(stem: str, suffix: str, key: Sequence[str | bytes], make: Callable[[
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """One process at a time; the lock falls with the process, so a killed one blocks nobody."""
     with path.open("w") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)

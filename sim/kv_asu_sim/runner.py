@@ -1,7 +1,8 @@
 """Builds the core's Verilog for a simulator and runs the cocotb bench on it: ``python -m kv_asu_sim.runner``.
 
-Builds are kept under ``build/sim`` and made again only when the Verilog or the way of building changes. Seeds are
-random unless ``KV_ASU_SEED`` is set; the one used is always printed.
+Builds are kept under ``build/sim`` and made again only when the Verilog or the way of building changes; each run has a
+folder of its own in its build's, so that several processes may run at once. Seeds are random unless ``KV_ASU_SEED`` is
+set; the one used is always printed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from cocotb_tools.runner import Runner, VerilatorControlFile, get_runner
 
 from kv_asu.params import Params
 from kv_asu.verilog import RANDOM_MACRO, TOP
-from kv_asu_sim.build import BuildError, verilog, whole_function_verilog
+from kv_asu_sim.build import BuildError, locked, verilog, whole_function_verilog
 from kv_asu_sim.builds import add_build_options, params_from
 from kv_asu_sim.pins import INPUTS, OUTPUTS
 from kv_asu_sim.streams import STREAMS
@@ -170,12 +171,18 @@ def _simulate(
     build: tuple[Runner, Path], simulator: str, module: str, asked: dict[str, Any], *, expected: int, waves: bool
 ) -> Path:
     """Run a module of cocotb tests, and see that all of them passed."""
-    runner, folder = build
+    runner, built = build
     seed = asked["seed"]
+    what = repr((module, {**asked, "seed": None}))  # the last run of each kind is kept
+    folder = built / f"run-{hashlib.sha256(what.encode()).hexdigest()[:16]}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
     log = folder / "run.log"
     results = folder / "results.xml"
-    results.unlink(missing_ok=True)
-    random_start = {"verilator": [f"+verilator+seed+{seed % 2**31 or 1}", "+verilator+rand+reset+2"], "icarus": []}
+    plusargs = {
+        "verilator": [f"+verilator+seed+{seed % 2**31 or 1}", "+verilator+rand+reset+2"],
+        "icarus": [f"+dumpfile_path={folder / TOP}.fst"],
+    }
     stop = f"timeout {WALL_SECONDS}" if shutil.which("timeout") else None
     environment = _environment(simulator, KV_ASU_BENCH=json.dumps(asked), PYTEST_CURRENT_TEST=None, SIM_CMD_PREFIX=stop)
     with environment, suppress(SystemExit, RuntimeError):  # the results tell more
@@ -183,13 +190,13 @@ def _simulate(
             hdl_toplevel=TOP,
             hdl_toplevel_lang="verilog",
             test_module=module,
-            build_dir=folder,
+            build_dir=built,
             test_dir=folder,
             results_xml=str(results),
             seed=seed % 2**32,
             waves=waves,
             timescale=_TIMESCALE,
-            plusargs=random_start[simulator],
+            plusargs=plusargs[simulator],
             log_file=log,
         )
     try:
@@ -208,7 +215,8 @@ def _build(text: str, simulator: str, waves: bool) -> tuple[Runner, Path]:
     options = _OPTIONS[simulator]
     key = hashlib.sha256(repr((text, simulator, waves, options, _TIMESCALE)).encode()).hexdigest()[:16]
     folder = (BUILD / f"{simulator}-{key}").resolve()
-    with _environment(simulator):
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with _environment(simulator), locked(folder.with_suffix(".lock")):
         runner = get_runner(simulator)
         if (folder / "built").exists():
             return runner, folder
