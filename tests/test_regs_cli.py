@@ -9,6 +9,7 @@ import pytest
 
 from kv_asu.params import Params
 from kv_asu_firmware.device import Device
+from kv_asu_sim.build import library
 from served_config import serve, tree
 from vrex.cli import main
 from vrex.registers import REGISTERS
@@ -71,6 +72,8 @@ def test_a_model_is_fresh_each_time(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_rtl_reads_as_the_model(capsys: pytest.CaptureFixture[str]) -> None:
+    library(Params(), full_config_space=True)  # says on standard error what it does, the first time
+    capsys.readouterr()
     model = json.loads(out(capsys, "dump", "--json"))
     rtl = json.loads(out(capsys, "dump", "--json", "--transport", "rtl"))
     assert (model.pop("device"), rtl.pop("device")) == ("the device model", "the compiled RTL")
