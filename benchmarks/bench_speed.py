@@ -5,7 +5,8 @@
 Compiled RTL and golden model replay the same addresses of a real trace, one request a clock (saturated), on one core of
 the machine; every answer both have given is compared. The cocotb bench, drivers, monitors and scoreboard included, runs
 its own stream of one request a clock beside queries and evict commands; its clocks are counted. Building is not timed.
-Seconds are wall-clock; processor seconds stand beside them, since other programs may share the core.
+The compiled RTL replays several times, each on a fresh core: the table has the median, and the slowest and the fastest
+below. Seconds are wall-clock; processor seconds stand beside them, since other programs may share the core.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import sys
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +38,8 @@ DEFAULT_TRACE = Path(__file__).parents[1] / "examples" / "traces" / "bikes.parqu
 
 #: Requests the golden model repeats, and clocks of the cocotb bench: seconds each, not minutes.
 GOLDEN_REQUESTS = 500_000
+#: Replays of the compiled RTL.
+REPLAYS = 9
 BENCH_CLOCKS = 20_000
 
 
@@ -68,12 +73,18 @@ def measure(trace: Path, requests: int) -> dict[str, dict[str, Any]]:
     """Run all three; figures by what ran."""
     addresses = read_addresses(trace, requests)
     params = Params()
-    core = CompiledCore(params)
-    enabled = core.clock
-    core.write(params.config_base + REGISTERS["CTRL"].offset, 1, 2)
-    core.idle(params.rows + 2 * params.latency + 8)
-    decided = core.clock + params.latency
-    tags, compiled = timed("compiled RTL", len(addresses), lambda: core.request(addresses))
+    replays = []
+    for _ in range(REPLAYS):
+        core = CompiledCore(params)
+        enabled = core.clock
+        core.write(params.config_base + REGISTERS["CTRL"].offset, 1, 2)
+        core.idle(params.rows + 2 * params.latency + 8)
+        decided = core.clock + params.latency
+        tags, replay = timed("compiled RTL", len(addresses), partial(core.request, addresses))
+        replays.append(replay)
+    replays.sort(key=itemgetter("requests_per_second"))
+    compiled = replays[REPLAYS // 2]
+    compiled["slowest"], compiled["fastest"] = (replays[end]["requests_per_second"] for end in (0, -1))
 
     model = KvAsuGolden(params)
     model.activate()
@@ -138,6 +149,8 @@ def show(figures: dict[str, dict[str, Any]]) -> None:
             f"{row['what']:40}{row['requests']:12,}{row['seconds']:10.2f}{row['requests_per_second']:14,.0f}"
             f"{format(per_processor_second, ',.0f') if per_processor_second else 'not measured':>16}"
         )
+    compiled = figures["compiled"]
+    print(f"compiled RTL, {REPLAYS} replays: {compiled['slowest']:,.0f} to {compiled['fastest']:,.0f} a second")
     compared = min(figures["compiled"]["requests"], figures["golden"]["requests"])
     print(f"answers of compiled RTL and golden model compared: {compared:,}, all equal")
 
