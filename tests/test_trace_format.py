@@ -203,6 +203,18 @@ def test_wrong_versions_are_named(trace: Path) -> None:
     assert same(read(trace), accesses(5000))
 
 
+def test_a_flipped_byte_in_the_footer_is_never_a_traceback(trace: Path) -> None:
+    good = trace.read_bytes()
+    refused = 0
+    for place in range(max(0, len(good) - 3000), len(good)):
+        trace.write_bytes(good[:place] + bytes([good[place] ^ 0x80]) + good[place + 1 :])
+        try:
+            TraceReader(trace).close()
+        except TraceError:
+            refused += 1
+    assert refused > 100
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -263,7 +263,7 @@ class TraceReader:
             raise TraceError(f"{self.path}: no such file; make one with 'vrex trace make'") from None
         except OSError as error:
             raise TraceError(f"{self.path}: cannot be read ({_first_line(error)}); check the file") from None
-        except pa.ArrowInvalid:
+        except (pa.ArrowException, ValueError):
             raise TraceError(
                 f"{self.path}: not a Parquet file, or cut short; copy or make it again, "
                 "or import another format with 'vrex trace import'"
