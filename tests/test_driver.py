@@ -31,30 +31,16 @@ from kv_asu_firmware.retrieve_abi import (
     new_buffer,
     read_reply,
 )
+from round_numbers import ROUND, S
 from vrex.trace.address_map import AddressMap
 
 anytime = settings(deadline=None, derandomize=True)
 
-S = 10**9
 
 #: Two layers, three heads, one line a token.
 KV = AddressMap(layers=2, heads=3, head_size=64, max_tokens=64, bases=(0x8000_0000, 0x9000_0000))
 
-#: Round numbers: one line alone takes 10 + 1000 + 256 ns, each that follows on the link 256 ns more.
-DMA = DmaParams(
-    far_bytes_per_second=S,
-    far_latency_ns=1000,
-    far_block_bytes=256,
-    ddr_bytes_per_second=10 * S,
-    cpu_percent=0,
-    setup_ns=10,
-    max_burst_bytes=1024,
-    queue_bursts=8,
-    sleep_after_ns=5 * S,
-    heartbeat_ns=3 * S,
-    wake_up_ns=7000,
-    source="made up",
-)
+#: One line alone takes 10 + 1000 + 256 ns, each that follows on the link 256 ns more.
 ONE_FILL = 10 + 1000 + 256
 
 
@@ -81,7 +67,7 @@ class Board:
         core: Params | None = None,
         line_shift: int = 8,
         timeout_ns: int = S,
-        dma: DmaParams = DMA,
+        dma: DmaParams = ROUND,
         **core_settings: int,
     ) -> None:
         # A tick of 1024 clocks: nothing expires in a test that does not wait for it.
@@ -268,7 +254,7 @@ def test_the_first_error_in_the_documented_order_is_told() -> None:
 
 
 def test_no_wait_with_too_few_queue_entries() -> None:
-    board = Board(dma=replace(DMA, queue_bursts=2))
+    board = Board(dma=replace(ROUND, queue_bursts=2))
     every_other = [line(token) for token in range(0, 8, 2)]
     board.driver.admit(every_other)  # so that the missing ones do not merge
     assert "2 of 2 entries left, not 4" in board.fails(errno.EAGAIN, token_count=8, flags=Flag.NO_WAIT)
@@ -938,7 +924,7 @@ REQUESTS = st.builds(
 @given(st.lists(st.lists(st.tuples(st.integers(0, 3000), REQUESTS), max_size=6), max_size=6), st.integers(5, 9))
 def test_tiles_at_odds_for_little_memory_all_come_through(tiles: list[list[tuple[int, Request]]], places: int) -> None:
     """Whatever runs at once: what waited is resident while it is read, all requests end, and nothing stays held."""
-    board = Board(demand=places, prefetch=3, dma=replace(DMA, queue_bursts=2), tick_shift=3)
+    board = Board(demand=places, prefetch=3, dma=replace(ROUND, queue_bursts=2), tick_shift=3)
     finished = []
 
     def tile(requests: list[tuple[int, Request]]) -> Kernel:

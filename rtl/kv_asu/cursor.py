@@ -111,6 +111,7 @@ class Cursor(wiring.Component):
         else:
             m.d.comb += newer.eq(self._newer(m, "newer", self.next_line.slot))
 
+        # Not `taken`: where the cursor had to be set right it is not at rest anyway, and this does not wait to know.
         at_rest = valid & ~overtaken & ~(self.moved.valid & (self.moved.line.slot == stands.slot))
         if p.list_follows:
             m.d.comb += self.skips.eq(at_rest & self.touch & (self.touched_slot == stands.slot))

@@ -116,10 +116,10 @@ class HeatTable(wiring.Component):
         banks = range(p.window)
         ways = self.ways
 
-        def each(name: str, values: object) -> Signal:
+        def each(name: str, bits: Value) -> Signal:
             """One bit for each bank."""
             signal = Signal(p.window, name=name)
-            m.d.comb += signal.eq(Cat(values) if not isinstance(values, Value) else values)
+            m.d.comb += signal.eq(bits)
             return signal
 
         # What every way is.
@@ -188,7 +188,7 @@ class HeatTable(wiring.Component):
 
     def _takes_slot(self, takes: Value, slot: data.View) -> Value:
         """Whether the slot is the one taken."""
-        return (takes & where_in(self.place, 1 << slot.bank, slot.row)).any()
+        return (takes & where_in(self.place, slot)).any()
 
     def _first_in_probe_order(self, m: Module, bits: Signal) -> Value:
         """Probe order is from the home bank up, then the wrapped banks of the next row."""

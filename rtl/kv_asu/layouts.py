@@ -47,10 +47,11 @@ def row_in_bank(place: data.View, bank: int) -> Value:
     return Mux(place.wrapped[bank], place.next_row, place.row)
 
 
-def where_in(place: data.View, banks: Value, row: Value) -> Value:
-    """``banks``, of which at most one is set, if ``row`` of that bank is in the window; else none."""
-    wrapped = (banks & place.wrapped).any()
-    return Mux(Mux(wrapped, row == place.next_row, row == place.row), banks, 0)
+def where_in(place: data.View, slot: data.View) -> Value:
+    """The bank of the slot, as one bit of the window; no bit if the window does not cover it."""
+    bank = 1 << slot.bank
+    wrapped = (bank & place.wrapped).any()
+    return Mux(Mux(wrapped, slot.row == place.next_row, slot.row == place.row), bank, 0)
 
 
 # Three parties change a slot, each in its own memory, for a memory has one write port. What two of them share is the

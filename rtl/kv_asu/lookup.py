@@ -211,8 +211,8 @@ class Lookup(wiring.Component):
         met = record(collisions_layout(self.params), f"{name}_met")
         m.d.comb += [
             met.touched.eq(rows_meet(place, touch.place)),
-            met.evicted.eq(where_in(place, 1 << evict.slot.bank, evict.slot.row)),
-            met.demoted.eq(where_in(place, 1 << demote.slot.bank, demote.slot.row)),
+            met.evicted.eq(where_in(place, evict.slot)),
+            met.demoted.eq(where_in(place, demote.slot)),
             met.line.eq(touch.touch.line == line),
         ]
         return met

@@ -11,6 +11,7 @@ function 00:02.0, in one of two ways:
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from typing import Any
 
 import cocotb
@@ -39,7 +40,7 @@ ENUMERATION_TIMEOUT_NS = 100_000
 _DSN = 0x0003
 
 
-class CoreEndpoint(Endpoint):
+class CoreEndpoint(Endpoint, ABC):
     """An endpoint some of whose config space is the core's, behind its ``cfg_ext`` pins.
 
     Parameters
@@ -82,9 +83,9 @@ class CoreEndpoint(Endpoint):
             await RisingEdge(self._dut.clk)
             await self._pins.write(reg, data, mask)
 
+    @abstractmethod
     async def send_messages(self) -> None:
         """Send the memory writes that are the core's interrupts, for ever."""
-        raise NotImplementedError
 
 
 class WholeFunction(CoreEndpoint):
