@@ -22,7 +22,8 @@ Step = tuple[str, tuple[Any, ...]]
 BUILDS = {
     "L=1": Params(log2_entries=4, window=2),
     "L=4": Params(log2_entries=5, window=4, hash_stages=2, table_stages=1, addr_width=40),
-    "two table stages": Params(log2_entries=4, window=2, hash_stages=1, table_stages=2),
+    "a list that follows": Params(log2_entries=4, window=2, hash_stages=1, table_stages=2),
+    "two table stages, narrow stamps": Params(log2_entries=6, window=4, table_stages=2),
 }
 
 _READ = ("STATUS", "COLD", "TRACKED", "IRQ_STATUS", "QUERY", "EVICT", "VICTIM_LO", "COUNTER_LO", "COUNTER_HI")

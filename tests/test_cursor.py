@@ -69,7 +69,7 @@ class Driver:
 
 
 def run(body: Any) -> None:
-    for table_stages in (0, 2):  # one copy of the links, and two
+    for table_stages in (0, 2):  # where the list is told at once, and where it follows
         device = Cursor(Params(log2_entries=3, window=2, table_stages=table_stages))
         with random_memories(random.Random(1), kv_asu.forwarding_memory):
             bench = Bench(device)

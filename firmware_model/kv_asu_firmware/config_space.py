@@ -50,6 +50,11 @@ class _Turn:
         self._clocks = _START_CLOCKS + latency
         self.done = False
 
+    def repeat(self, latency: int) -> None:
+        """The operation came to nothing in this clock."""
+        self._clocks = latency + 1
+        self.done = False
+
     def comes(self, port_idle: bool) -> bool:
         """Whether the register's operation is decided in the clock that begins; if so, it is done."""
         if self._clocks is None:
@@ -159,7 +164,10 @@ class ConfigSpaceModel:
             self._query_answer = answers.answer
             answers = answers._replace(answer=None)
         if register_evict and answers.victim is not None:
-            self._victim = answers.victim
+            if answers.victim.status == VictimStatus.RETRY:
+                self._evict_turn.repeat(self.params.latency)
+            else:
+                self._victim = answers.victim
             answers = answers._replace(victim=None)
         if self.golden.active and answers.tag is not None and not answers.tag.tracked:
             self._set_event("UNTRACKED")

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable
-from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from kv_asu.params import Params
 from kv_asu.register_map import REGISTERS, Counter
 from kv_asu_firmware.config_space import ConfigSpaceModel
-from kv_asu_firmware.golden import Clock, Entry, KvAsuGolden, Query
+from kv_asu_firmware.golden import Clock, Entry, KvAsuGolden, Query, Tag, Victim
 from kv_asu_firmware.ports import ANSWER, TAG, VICTIM, address_array
 
 #: Clocks a register read takes: one for the request, one for the answer.
@@ -227,96 +226,140 @@ class Device:
 _SHOWS_ITS_CLOCK = {REGISTERS[name].offset for name in ("STATUS", "COLD")}
 
 
-class _Core(KvAsuGolden):
-    """The behavioural model, and which of its cold lines the gateware has marked.
+class _Cursor:
+    """One of the gateware's cursors along the recency list (`kv_asu.cursor`): it stands on the first line ahead."""
 
-    One line a clock gets its mark, the least recently used first, before the request of that clock. Retirement goes
-    along the recency list, which has a touch in its links only some clocks after the decision. Until then the touched
-    line stands where it was, and retirement rests for each clock on it, or when it stepped onto it in the last of these
-    clocks (`kv_asu.cursor`).
+    def __init__(self) -> None:
+        self._ready = 0  # the clock from which it may step
+        self._stepped = -1  # the clock of its last step onto another line
+        self.ahead: OrderedDict[int, int] = OrderedDict()  # slots as they are linked, with the tick of the touch
+
+    @property
+    def slot(self) -> int | None:
+        """Where it stands."""
+        return next(iter(self.ahead), None)
+
+    def at_rest(self, clock: int, moved: int | None) -> bool:
+        """Whether it may step, but for a touch that is on its way to the list."""
+        return clock >= self._ready and self.slot not in (None, moved)
+
+    def step(self, clock: int) -> None:
+        """Step in this clock."""
+        self.ahead.popitem(last=False)
+        self._ready = clock + 1
+        if self.ahead:
+            self._stepped = clock
+
+    def link(self, slot: int, tick: int, clock: int) -> None:
+        """A touch is linked, after what the cursor does in this clock: its line goes to the end."""
+        if self.slot == slot and self._stepped == clock:
+            # The line it steps onto in this clock is not there any more. That shows a clock later, and is put right by
+            # another step.
+            self._stepped = clock + 1
+            self._ready = clock + 2
+        elif self.slot in (None, slot):
+            self._ready = clock + 1
+        self.ahead[slot] = tick
+        self.ahead.move_to_end(slot)
+
+
+class _Core(KvAsuGolden):
+    """The behavioural model, and what the gateware makes of it: which cold lines have a mark, and when it can evict.
+
+    The line that grew cold first gets its mark when the candidate is ready on it, and is evicted when the tail is. Both
+    cursors go along the recency list as it is linked, and a touch is linked only some clocks after its decision.
     """
 
     def _restart(self) -> None:
         super()._restart()
-        self._linking = 2 if self.params.list_follows else 1  # clocks after a decision in which links are as before
-        self._unmarked: OrderedDict[int, Entry] = OrderedDict()
-        self._next_mark = 0  # no mark is made before this clock
-        self._rests: set[int] = set()  # the clocks, from now on, in which none is made
-        self._ahead: deque[tuple[int, list[Entry]]] = deque(maxlen=4)  # by clock: the lines below the one touched
+        self._follows = self.params.list_follows
+        self._linking = 2 if self._follows else 1  # clocks from a decision until it is linked
+        self._candidate, self._tail = _Cursor(), _Cursor()
+        self._marked: set[int] = set()  # slots
+        self._touches: deque[tuple[int, int, int]] = deque()  # clock, slot and tick of those that are not linked yet
+        # As an evict command of this clock finds it:
+        self._any_cold = self._tail_ready = False
 
     @property
     def marked(self) -> int:
         """How many lines have a cold mark."""
-        return len(self._cold) - len(self._unmarked)
+        return len(self._marked)
 
     def _advance(self, clocks: int) -> None:
+        clock = self._now
         super()._advance(clocks)
-        if self._unmarked:
-            self._mark()
+        while clock < self._now:
+            moved = self._touches[0] if self._touches and self._touches[0][0] == clock - self._linking else None
+            if moved:
+                self._tail.link(moved[1], moved[2], clock)
+                self._touches.popleft()
+            if not self._touches and not self._has_expired(self._candidate, self._now):
+                clock = self._now  # until then nothing happens
+            else:
+                clock += 1
+            self._retire(clock)
+
+    def _retire(self, clock: int) -> None:
+        """Let retirement have its clock; see what eviction may do in it."""
+        candidate, tail = self._candidate, self._tail
+        clock_moved, moved, tick = self._touches[0] if self._touches else (None, None, 0)
+        if clock_moved != clock - self._linking:
+            moved = None
+        on_its_way = None  # to a list that follows
+        if self._follows and self._touches and self._touches[-1][0] == clock - 1:
+            on_its_way = self._touches[-1][1]
+        unmarked_cold = self._has_expired(candidate, clock)
+        tail_marked = bool(self._marked)
+        if candidate.at_rest(clock, moved):
+            if candidate.slot == on_its_way:
+                candidate.step(clock)
+            elif unmarked_cold:
+                assert candidate.slot is not None
+                self._marked.add(candidate.slot)
+                self._counts[_DEMOTIONS] += 1
+                candidate.step(clock)
+        if moved is not None:
+            candidate.link(moved, tick, clock)
+        if not self._follows:  # it waits for this clock's mark, and knows where the candidate will stand
+            tail_marked = bool(self._marked)
+            unmarked_cold = self._has_expired(candidate, clock)
+        self._any_cold = bool(self._marked) or unmarked_cold
+        self._tail_ready = tail_marked and tail.at_rest(clock, moved)
+        if tail.slot == on_its_way and tail.at_rest(clock, moved):
+            tail.step(clock)
+            self._tail_ready = False
+
+    def _has_expired(self, cursor: _Cursor, clock: int) -> bool:
+        """Whether the line a cursor stands on is cold by the touch it knows of."""
+        if not cursor.ahead:
+            return False
+        age = (clock >> self.settings.tick_shift) - next(iter(cursor.ahead.values()))
+        return age > self.settings.t1_age
 
     def _expire(self) -> None:
         before = len(self._cold)
         super()._expire()
-        expired = list(islice(reversed(self._cold.values()), len(self._cold) - before))
-        self._unmarked.update((entry.line, entry) for entry in reversed(expired))
-        self._counts[_DEMOTIONS] -= len(expired)  # each is counted with its mark
-
-    def _mark(self) -> None:
-        """Make the marks that are due by now."""
-        settings = self.settings
-        while self._unmarked:
-            oldest = next(iter(self._unmarked.values()))
-            expires = oldest.touched + settings.t1_age + 1 << settings.tick_shift
-            linked = (oldest.touched << settings.tick_shift) + self._linking + 1
-            clock = max(self._next_mark, expires, linked)
-            while clock in self._rests:
-                clock += 1
-            self._next_mark = clock
-            if clock > self._now:
-                return
-            del self._unmarked[oldest.line]
-            self._counts[_DEMOTIONS] += 1
-            self._next_mark = clock + 1
-            self._leave(oldest, clock)
-
-    def _leave(self, entry: Entry, clock: int) -> None:
-        """Retirement steps off a line."""
-        for touched, ahead in self._ahead:
-            if touched < clock <= touched + self._linking and entry in ahead:
-                ahead.remove(entry)
-                if not ahead:
-                    self._rests.add(clock + 1)
-
-    def _touch(self, entry: Entry) -> int:
-        # Only beside lines that are cold within a few clocks does it matter which line is touched.
-        near = entry.touched + self.settings.t1_age <= self._tick + self._linking
-        if near and entry.line not in self._unmarked:
-            self._disturb(entry)
-        return super()._touch(entry)
+        self._counts[_DEMOTIONS] -= len(self._cold) - before  # each is counted with its mark
 
     def _take_from_cold(self, entry: Entry) -> bool:
-        if entry.line in self._unmarked:
-            self._disturb(entry)
-            del self._unmarked[entry.line]
+        if entry.slot in self._marked:
+            self._marked.remove(entry.slot)
+        else:
             self._counts[_DEMOTIONS] += 1
         return super()._take_from_cold(entry)
 
-    def _disturb(self, entry: Entry) -> None:
-        """A request is about to take a line away from where retirement may stand."""
-        ahead = list(islice(chain(self._unmarked.values(), self._warm.values()), self._linking + 1))
-        if entry in ahead:
-            del ahead[ahead.index(entry) :]
-            self._rests = {clock for clock in self._rests if clock > self._now}
-            if ahead:
-                self._ahead.append((self._now, ahead))
-            else:
-                coming = self._now + 1
-                if self._linking > 1 and coming in self._rests:  # it comes to the line when the links have the touch
-                    self._rests.add(coming + 1)
-                else:
-                    self._rests.add(coming)
-                    if self._linking > 1:  # it stands on the line already, and does not wait for the links
-                        self._leave(entry, coming)
+    def _request(self, line: int) -> Tag:
+        tag = super()._request(line)
+        if tag.tracked:
+            self._touches.append((self._now, tag.slot, self._tick))
+        return tag
+
+    def _evict(self, retry: bool) -> Victim:
+        touched = self._touches[-1][1] if self._touches and self._touches[-1][0] == self._now else None
+        takes = self._tail_ready and self._tail.slot != touched
+        if self._tail_ready:
+            self._tail.step(self._now)
+        return super()._evict(self._any_cold and not takes)
 
 
 class _Model(ConfigSpaceModel):

@@ -192,6 +192,7 @@ class KvAsu(wiring.Component):
             eviction.valid.eq(evict_valid),
             eviction.active.eq(active),
             eviction.marked.eq(population.marked),
+            eviction.tail_marked.eq(population.marked_before if p.list_follows else population.marked),
             eviction.unmarked_cold.eq(retirement.unmarked_cold),
             eviction.tail.eq(recency.tail.slot),
             eviction.tail_ready.eq(recency.tail_ready),

@@ -1,13 +1,13 @@
 """A cursor: it stands on one line of the recency list and steps towards the head, a step a clock.
 
 To step in every clock it must have the way on at hand, so it keeps copies of the memories of newer links and reads them
-at where it will stand next. A step follows the link as it stood when the clock began. A touch that is being linked in
-that very clock may be taking the line stepped on away to the head: the next clock sees that, and sets the cursor right
-from what the touch knew, its newer neighbour. The cursor is then not ready for that one clock.
+at where it will stand next. From memory to memory address is a long way where memories are slow and far apart: between
+them is nothing but the choice of the live bank and of the link over the other places the cursor may go, which come from
+registers.
 
-From memory to memory address is a long way where memories are slow and far apart, and whether the cursor steps is known
-late. Where the list follows, there are two copies: one is read where the cursor stays if it does not step, the other
-where it goes if it does, and the next clock takes the right one.
+A step follows the link as it stood when the clock began. A touch that is being linked in that very clock may be taking
+the line stepped on away to the head: the next clock sees that, and sets the cursor right from what the touch knew, its
+newer neighbour, which is a step again. The cursor is not ready for that clock.
 """
 
 from __future__ import annotations
@@ -84,52 +84,51 @@ class Cursor(wiring.Component):
         stands = Signal(line_layout(p))
         stepped = Signal()  # in the last clock
 
-        line = Signal(line_layout(p))  # where the cursor stands, set right
+        # What the last step went onto may have gone to the head: then this is where the cursor should be.
         overtaken = Signal()
+        right = Signal(line_layout(p))
+        m.d.comb += [
+            overtaken.eq(stepped & self.last_moved.valid & (self.last_moved.line.slot == stands.slot)),
+            right.eq(Mux(self.last_moved.moves, self.last_moved.newer, self.last_moved.line)),
+        ]
+        # Its line is being moved.
+        moved = Signal()
+        m.d.comb += [
+            moved.eq(self.moved.valid & (self.moved.line.slot == stands.slot)),
+            self.taken.eq(
+                valid & Mux(overtaken, self.moved.valid & (self.moved.line.slot == right.slot), moved),
+            ),
+        ]
+
+        at_rest = valid & ~overtaken & ~moved
+        steps = self.step
+        if p.list_follows:
+            m.d.comb += self.skips.eq(at_rest & self.touch & (self.touched_slot == stands.slot))
+            steps |= self.skips
         m.d.comb += [
             self.valid.eq(valid),
             self.line.eq(stands),
-            overtaken.eq(stepped & self.last_moved.valid & (self.last_moved.line.slot == stands.slot)),
-            line.eq(Mux(overtaken, went_on(self.last_moved), stands)),
-            self.taken.eq(valid & self.moved.valid & (self.moved.line.slot == line.slot)),
+            self.ready.eq(at_rest & ~self.skips),
         ]
 
-        # Where it stands in the next clock unless it steps.
-        stays = Signal(line_layout(p))
-        stays_valid = Signal()
-        m.d.comb += [stays_valid.eq(valid | self.moved.valid), stays.eq(line)]
-        with m.If(~valid):
-            m.d.comb += stays.eq(self.moved.line)
-        with m.Elif(self.taken):
-            m.d.comb += stays.eq(went_on(self.moved))
-
-        newer = Signal(line_layout(p))
-        if p.list_follows:
-            stayed_on = self._newer(m, "stay", stays.slot)
-            stepped_on = self._newer(m, "step", newer.slot)
-            m.d.comb += newer.eq(Mux(stepped, stepped_on, stayed_on))
-        else:
-            m.d.comb += newer.eq(self._newer(m, "newer", self.next_line.slot))
-
-        # Not `taken`: where the cursor had to be set right it is not at rest anyway, and this does not wait to know.
-        at_rest = valid & ~overtaken & ~(self.moved.valid & (self.moved.line.slot == stands.slot))
-        if p.list_follows:
-            m.d.comb += self.skips.eq(at_rest & self.touch & (self.touched_slot == stands.slot))
-        m.d.comb += [self.ready.eq(at_rest & ~self.skips), self.next_valid.eq(stays_valid), self.next_line.eq(stays)]
-        m.d.sync += [valid.eq(self.next_valid & ~self.clear), stands.eq(self.next_line), stepped.eq(0)]
-        steps = self.step | self.skips
-        with m.If(steps & (stands.slot == self.head)):
+        newer = self._newer(m, self.next_line.slot)
+        goes_on = steps | (valid & ~overtaken & moved)
+        m.d.comb += [self.next_valid.eq(valid), self.next_line.eq(stands)]
+        m.d.sync += [valid.eq(self.next_valid & ~self.clear), stands.eq(self.next_line), stepped.eq(goes_on | overtaken)]
+        with m.If(~valid | (goes_on & (stands.slot == self.head))):
             m.d.comb += [self.next_valid.eq(self.moved.valid), self.next_line.eq(self.moved.line)]
-        with m.Elif(steps):
+            m.d.sync += stepped.eq(0)
+        with m.Elif(goes_on):
             m.d.comb += self.next_line.eq(newer)
-            m.d.sync += stepped.eq(1)
+        with m.Elif(overtaken):
+            m.d.comb += self.next_line.eq(right)
         return m
 
-    def _newer(self, m: Module, name: str, slot: Value) -> Value:
+    def _newer(self, m: Module, slot: Value) -> Value:
         """The newer neighbour, as line_layout, of the slot given a clock before."""
         links = []
         for bank, write in (("unlink", self.unlink_write), ("push", self.push_write)):
-            m.submodules[f"{name}_{bank}"] = memory = ForwardingMemory(newer_layout(self.params), self.params.entries)
+            m.submodules[f"newer_{bank}"] = memory = ForwardingMemory(newer_layout(self.params), self.params.entries)
             m.d.comb += [
                 memory.write_enable.eq(write.enable),
                 memory.write_address.eq(write.address),
@@ -139,8 +138,3 @@ class Cursor(wiring.Component):
             links.append(memory.read_data)
         unlink, push = links
         return Mux(unlink.parity ^ push.parity, Value.cast(unlink.line), Value.cast(push.line))
-
-
-def went_on(moved: data.View) -> Value:
-    """Where a cursor finds itself whose line was moved: on the newer neighbour, or still on the line at the head."""
-    return Mux(moved.moves, Value.cast(moved.newer), Value.cast(moved.line))

@@ -21,7 +21,9 @@ class Eviction(wiring.Component):
         A command is being decided.
     active : In(1)
     marked : In(1)
-        A line has a cold mark, after this clock's demotion. The one at the tail is then among them.
+        A line has a cold mark, after this clock's demotion.
+    tail_marked : In(1)
+        So has the one at the tail. A list that follows does not wait for this clock's demotion to know.
     unmarked_cold : In(1)
         A line is cold, and still has no mark.
     tail : In(slot), tail_ready : In(1), touched_tail : In(1), next_tail : In(slot)
@@ -43,6 +45,7 @@ class Eviction(wiring.Component):
                 "valid": In(1),
                 "active": In(1),
                 "marked": In(1),
+                "tail_marked": In(1),
                 "unmarked_cold": In(1),
                 "tail": In(slot),
                 "tail_ready": In(1),
@@ -74,7 +77,7 @@ class Eviction(wiring.Component):
         ]
 
         m.d.comb += [
-            self.step.eq(self.valid & self.active & self.marked & self.tail_ready),
+            self.step.eq(self.valid & self.active & self.tail_marked & self.tail_ready),
             self.pop.eq(self.step & ~self.touched_tail),
             self.evict.enable.eq(self.pop),
             self.evict.slot.eq(self.tail),

@@ -11,8 +11,8 @@ from kv_asu.params import Params
 
 class Population(wiring.Component):
     """Members: ``clear``; this clock's ``insert`` into a free slot, ``demote``, ``warm`` (a marked line was touched or
-    spilled) and ``pop`` (a marked line was evicted); the counts ``tracked`` and ``cold``; ``marked``: a line has a
-    cold mark after this clock's demotion.
+    spilled) and ``pop`` (a marked line was evicted); the counts ``tracked`` and ``cold``; ``marked`` and
+    ``marked_before``: a line has a cold mark, after this clock's demotion and before it.
     """
 
     def __init__(self, params: Params) -> None:
@@ -27,12 +27,13 @@ class Population(wiring.Component):
                 "tracked": Out(width),
                 "cold": Out(width),
                 "marked": Out(1),
+                "marked_before": Out(1),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.d.comb += self.marked.eq((self.cold != 0) | self.demote)
+        m.d.comb += [self.marked_before.eq(self.cold != 0), self.marked.eq(self.marked_before | self.demote)]
         m.d.sync += [
             self.tracked.eq(self.tracked + self.insert - self.pop),
             self.cold.eq(self.cold + self.demote - self.warm - self.pop),
