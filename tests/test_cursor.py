@@ -28,6 +28,7 @@ class Driver:
     def __init__(self, context: Any, device: Cursor) -> None:
         self.context = context
         self.device = device
+        self.moved: dict[str, Any] = {"valid": 0}
 
     @property
     def stands_on(self) -> Line | None:
@@ -55,17 +56,14 @@ class Driver:
 
     def touch(self, slot: int, *, newer: int = 0, moves: bool = True) -> None:
         """In this clock ``slot`` is relinked: to the head from below ``newer``, or staying at the head."""
-        moved = {"valid": 1, "moves": moves, "line": line(slot), "newer": line(newer)}
-        self.context.set(self.device.moved, moved)
+        self.context.set(self.device.moving, {"valid": 1, "line": line(slot)})
+        self.moved = {"valid": 1, "moves": moves, "line": line(slot), "newer": line(newer)}
 
     async def tick(self) -> None:
-        moved = self.context.get(self.device.moved)
-        last = {"valid": moved["valid"], "moves": moved["moves"]}
-        for name in ("line", "newer"):
-            last[name] = {part: moved[name][part] for part in ("slot", "stamp", "cold_half")}
         await self.context.tick()
-        self.context.set(self.device.last_moved, last)
-        self.context.set(self.device.moved.valid, 0)
+        self.context.set(self.device.last_moved, self.moved)
+        self.context.set(self.device.moving.valid, 0)
+        self.moved = {"valid": 0}
 
 
 def run(body: Any) -> None:
@@ -162,6 +160,24 @@ def test_a_touch_that_takes_the_line_stepped_on_is_seen_a_clock_later() -> None:
         assert not driver.ready
         await driver.tick()
         assert driver.stands_on == line(7)
+        assert driver.ready
+
+    run(body)
+
+
+def test_a_touch_that_takes_the_line_it_is_set_right_to() -> None:
+    async def body(driver: Driver) -> None:
+        await chain(driver, [4, 2, 7, 5])
+        driver.context.set(driver.device.step, 1)
+        driver.touch(2, newer=7)
+        await driver.tick()
+        driver.context.set(driver.device.step, 0)
+        driver.touch(7, newer=5)  # where the cursor is about to be put
+        assert driver.context.get(driver.device.taken)
+        await driver.tick()
+        assert not driver.ready
+        await driver.tick()
+        assert driver.stands_on == line(5)
         assert driver.ready
 
     run(body)

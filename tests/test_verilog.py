@@ -16,9 +16,10 @@ from amaranth.hdl import Cat, Module
 from amaranth.lib import wiring
 
 from kv_asu import Params
-from kv_asu.lint import WAIVERS, lint
+from kv_asu.lint import WAIVERS, _verilator, lint
 from kv_asu.verilog import emit, emit_component
 from kv_asu.verilog_text import tidy
+from kv_asu.whole_function import WholeFunction
 
 BUILDS = {
     "smallest": Params(log2_entries=3, window=2, table_stages=1, addr_width=32),
@@ -195,6 +196,22 @@ endmodule
 @each_build
 def test_lint_clean(build: str, source: Path) -> None:
     assert [finding.headline for finding in lint(source)] == []
+
+
+@pytest.mark.parametrize(
+    "params",
+    [*BUILDS.values(), Params(), Params(log2_entries=5, window=16, config_base=0xF80)],
+    ids=[*BUILDS, "default", "at the end"],
+)
+@pytest.mark.parametrize("full", [False, True], ids=["port", "full config space"])
+def test_verilator_takes_it_as_it_is(params: Params, full: bool, tmp_path: Path) -> None:
+    """Without -Wall and without our waivers: what a first try with `verilator --binary` meets."""
+    path = tmp_path / "kv_asu.v"
+    path.write_text(emit_component(WholeFunction(params), "full", params) if full else emit(params))
+    command, environment = _verilator()
+    done = subprocess.run([*command, "--lint-only", "--top-module", "kv_asu", str(path)],
+                          env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_lint_sees_what_is_not_waived(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ newer neighbour, which is a step again. The cursor is not ready for that clock.
 from __future__ import annotations
 
 from amaranth.hdl import Module, Mux, Signal, Value
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from kv_asu.forwarding_memory import ForwardingMemory
-from kv_asu.links import line_layout, moved_layout, newer_layout, newer_write_layout
+from kv_asu.links import line_layout, moved_layout, moving_layout, newer_layout, newer_write_layout
 from kv_asu.params import Params
 
 
@@ -32,10 +32,10 @@ class Cursor(wiring.Component):
         Off the list.
     touch : In(1), touched_slot : In(slot)
         The touch whose links are read in this clock.
-    moved, last_moved : In(moved_layout)
+    moving : In(moving_layout), last_moved : In(moved_layout)
         The touch whose links are rewritten in this clock, and in the last.
     head : In(slot)
-        The line at the head, before ``moved``.
+        The line at the head, before ``moving``.
     unlink_write, push_write : In(newer_write_layout)
         This clock's writes of newer links.
     step : In(1)
@@ -43,7 +43,7 @@ class Cursor(wiring.Component):
     valid : Out(1)
         It stands on a line.
     taken : Out(1)
-        ``moved`` takes that line.
+        ``moving`` takes that line.
     skips : Out(1)
         Where the list follows: it leaves that line to the touch on its way to the list.
     line : Out(line_layout)
@@ -61,7 +61,7 @@ class Cursor(wiring.Component):
                 "clear": In(1),
                 "touch": In(1),
                 "touched_slot": In(params.log2_entries),
-                "moved": In(moved_layout(params)),
+                "moving": In(moving_layout(params)),
                 "last_moved": In(moved_layout(params)),
                 "head": In(params.log2_entries),
                 "unlink_write": In(newer_write_layout(params)),
@@ -91,16 +91,13 @@ class Cursor(wiring.Component):
             overtaken.eq(stepped & self.last_moved.valid & (self.last_moved.line.slot == stands.slot)),
             right.eq(Mux(self.last_moved.moves, self.last_moved.newer, self.last_moved.line)),
         ]
-        # Its line is being moved.
-        moved = Signal()
+        moves = Signal()
         m.d.comb += [
-            moved.eq(self.moved.valid & (self.moved.line.slot == stands.slot)),
-            self.taken.eq(
-                valid & Mux(overtaken, self.moved.valid & (self.moved.line.slot == right.slot), moved),
-            ),
+            moves.eq(self.moving.valid & (self.moving.line.slot == stands.slot)),
+            self.taken.eq(valid & Mux(overtaken, self.moving.valid & (self.moving.line.slot == right.slot), moves)),
         ]
 
-        at_rest = valid & ~overtaken & ~moved
+        at_rest = valid & ~overtaken & ~moves
         steps = self.step
         if p.list_follows:
             m.d.comb += self.skips.eq(at_rest & self.touch & (self.touched_slot == stands.slot))
@@ -112,11 +109,12 @@ class Cursor(wiring.Component):
         ]
 
         newer = self._newer(m, self.next_line.slot)
-        goes_on = steps | (valid & ~overtaken & moved)
+        goes_on = steps | (valid & ~overtaken & moves)
         m.d.comb += [self.next_valid.eq(valid), self.next_line.eq(stands)]
-        m.d.sync += [valid.eq(self.next_valid & ~self.clear), stands.eq(self.next_line), stepped.eq(goes_on | overtaken)]
+        m.d.sync += [valid.eq(self.next_valid & ~self.clear), stands.eq(self.next_line)]
+        m.d.sync += stepped.eq(goes_on | overtaken)
         with m.If(~valid | (goes_on & (stands.slot == self.head))):
-            m.d.comb += [self.next_valid.eq(self.moved.valid), self.next_line.eq(self.moved.line)]
+            m.d.comb += [self.next_valid.eq(self.moving.valid), self.next_line.eq(self.moving.line)]
             m.d.sync += stepped.eq(0)
         with m.Elif(goes_on):
             m.d.comb += self.next_line.eq(newer)

@@ -30,6 +30,11 @@ def newer_write_layout(params: Params) -> data.StructLayout:
     return data.StructLayout({"enable": 1, "address": params.log2_entries, "link": newer_layout(params)})
 
 
+def moving_layout(params: Params) -> data.StructLayout:
+    """A touch whose links are being rewritten."""
+    return data.StructLayout({"valid": 1, "line": line_layout(params)})
+
+
 def moved_layout(params: Params) -> data.StructLayout:
-    """A touch: ``line`` goes to the head from below ``newer``, or stays at the head (``moves`` 0)."""
+    """A touch: ``line`` went to the head from below ``newer``, or stayed at the head (``moves`` 0)."""
     return data.StructLayout({"valid": 1, "moves": 1, "line": line_layout(params), "newer": line_layout(params)})

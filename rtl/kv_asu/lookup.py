@@ -138,7 +138,8 @@ class Lookup(wiring.Component):
         m.d.comb += [
             place.row.eq(pipeline.hash[p.log2_window : p.log2_entries] & self.row_mask),
             place.next_row.eq((place.row + 1) & self.row_mask),
-            place.wrapped.eq(Cat(bank < home_bank for bank in range(p.window))),
+            # The last bank never is: no home is behind it.
+            place.wrapped.eq(Cat(bank < home_bank for bank in range(p.window - 1))),
         ]
         return line, place
 

@@ -169,7 +169,8 @@ class RecencyList(wiring.Component):
                 cursor.clear.eq(self.clear),
                 cursor.touch.eq(self.touch),
                 cursor.touched_slot.eq(self.line.slot),
-                cursor.moved.eq(moved),
+                cursor.moving.valid.eq(moved.valid),
+                cursor.moving.line.eq(moved.line),
                 cursor.last_moved.eq(last_moved),
                 cursor.head.eq(head.slot),
             ]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from kv_asu.cfg_ext import ReadAcceptor, byte_mask, cfg_ext_members
+from kv_asu.cfg_ext import REGISTER_NUMBER_WIDTH, ReadAcceptor, byte_mask, cfg_ext_members
 from kv_asu.field_actions import ReadWrite, WriteOneToClear, WriteOneToDo
 from kv_asu.params import Params
 from kv_asu.register_types import Access, Field, Register
@@ -177,17 +177,24 @@ class RegisterFile(wiring.Component):
         register, name = field.at_most.split(".")
         return min(most, self._greatest(next(f for f in self.registers[register].fields if f.name == name)))
 
+    def _in_window(self, register_number: Value) -> Value:
+        first, end = self.base // 4, (self.base + self.window) // 4
+        inside: Value = Const(1)
+        if first > 0:
+            inside &= register_number >= first
+        if end < 1 << REGISTER_NUMBER_WIDTH:
+            inside &= register_number < end
+        return inside
+
     def _reads(self, m: Module) -> None:
         """Answer every DWORD of the window, with 0 where nothing is; stay silent elsewhere."""
-        first = self.base // 4
         m.submodules.acceptor = acceptor = ReadAcceptor()
         m.d.comb += [
             acceptor.register_number.eq(self.cfg_ext_register_number),
             acceptor.request.eq(
                 self.cfg_ext_read_received
                 & (self.cfg_ext_function_number == self.params.function)
-                & (self.cfg_ext_register_number >= first)
-                & (self.cfg_ext_register_number < first + self.window // 4)
+                & self._in_window(self.cfg_ext_register_number)
             ),
             self.cfg_ext_read_data_valid.eq(acceptor.answering),
         ]
