@@ -4,6 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Worker processes of pytest; the simulators are single-threaded.
 WORKERS ?= 2
+# Faults that `make mutate` asks for.
+MUTANTS ?= 400
 
 # Packages on a PYTHONPATH of the caller would come before the locked ones.
 unexport PYTHONPATH PYTHONHOME
@@ -13,7 +15,7 @@ export CXX
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-synth demo test test-slow lint lock clean distclean
+.PHONY: help setup setup-test setup-synth demo test test-slow mutate lint lock clean distclean
 
 help:  ## List these targets
 	@echo "V-Rex. Needs python3 (3.11 or newer), make and a C++ compiler; everything else goes into .venv."
@@ -50,6 +52,9 @@ test: setup-test  ## All tests but the slow ones
 
 test-slow: setup-test  ## The slow tests
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow
+
+mutate: setup-synth setup-test  ## Plant faults in the core and count those that the streams show (MUTANTS=400)
+	$(BIN)/python -m kv_asu_sim.mutation --log2-entries 3 --window 2 --mutants $(MUTANTS) --jobs $(WORKERS)
 
 lint: setup-test  ## Style, types, and generated files against their source
 	$(BIN)/ruff check .
