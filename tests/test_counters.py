@@ -75,6 +75,35 @@ def test_random_events_snapshots_and_clears() -> None:
     Bench(device).run(testbench)
 
 
+def test_every_counter_carries_into_every_bit() -> None:
+    device = Counters()
+
+    async def testbench(context: Any) -> None:
+        for bit in range(64):
+            for counter in Counter:
+                context.set(device.live[counter], (1 << bit) - 1 - (counter & 1))
+            await advance(context, device, dict.fromkeys(Counter, 1))
+            await advance(context, device, {})
+            await advance(context, device, {}, snapshot=1)
+            assert await shown(context, device) == [(1 << bit) - (counter & 1) for counter in Counter], f"bit {bit}"
+
+    Bench(device).run(testbench)
+
+
+def test_a_counter_goes_on_at_0_after_its_last_value() -> None:
+    device = Counters()
+
+    async def testbench(context: Any) -> None:
+        for counter in Counter:
+            context.set(device.live[counter], (1 << 64) - 1)
+        await advance(context, device, dict.fromkeys(Counter, 1))
+        await advance(context, device, {})
+        await advance(context, device, {}, snapshot=1)
+        assert await shown(context, device) == [0] * len(Counter)
+
+    Bench(device).run(testbench)
+
+
 def test_value_settles_one_clock_after_select() -> None:
     device = Counters()
 

@@ -43,6 +43,11 @@ class Counters(wiring.Component):
         Which counter to show.
     value : Out(64)
         The snapshot of the selected counter, one clock after ``select`` or three after ``snapshot``.
+
+    Attributes
+    ----------
+    live : dict of Counter to Signal
+        The counters themselves.
     """
 
     def __init__(self) -> None:
@@ -56,6 +61,7 @@ class Counters(wiring.Component):
                 "value": Out(COUNTER_WIDTH),
             }
         )
+        self.live = {counter: Signal(COUNTER_WIDTH, name=counter.name.lower()) for counter in Counter}
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -69,9 +75,8 @@ class Counters(wiring.Component):
             clear.eq(self.clear),
         ]
         latched = []
-        for counter in Counter:
+        for counter, count in self.live.items():
             name = counter.name.lower()
-            count = Signal(COUNTER_WIDTH, name=name)
             held = Signal(COUNTER_WIDTH, name=f"{name}_snapshot")
             advance = active if counter is Counter.CYCLES else events[name]
             m.d.sync += count.eq(Mux(clear, 0, count) + advance)
