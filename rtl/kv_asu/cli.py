@@ -70,7 +70,7 @@ def verilog(
             "--output",
             "-o",
             dir_okay=False,
-            help="The Verilog file; metadata goes beside it as .json, but not beside a pipe or device like /dev/stdout.",
+            help="The Verilog file; metadata goes beside it as .json, not beside a pipe or device like /dev/stdout.",
         ),
     ],
     profile: ProfileOption = "asic",
