@@ -9,7 +9,7 @@ and the T-level is the core's opinion.
 when it lands. A prefetch fetches the missing lines at or above `min_tlevel` (with 0, all of them) into the prefetch
 bank, and touches nothing. A line that is on its way already is not fetched twice; when somebody demands a line that was
 prefetched, its burst goes ahead of all that prefetch, also while it waits for a queue entry: it takes one of the demand
-bank's then. The line moves to the demand bank as soon as there is room. Without `NO_WAIT` a call returns when everything
+bank's then. The line moves to the demand bank as soon as there is room. Without `NO_WAIT` a call returns when all that
 it fetches has landed.
 
 **What is kept.** While a request runs, that is until it has answered and its fills have landed, its resident lines at
@@ -242,7 +242,7 @@ class Driver:
         self._coming: dict[int, Burst] = {}  # by line, from when its place is reserved
         self._demanded: set[int] = set()  # lines to touch when they land
         self._hot_rows: dict[int, dict[int, set[int]]] = {}  # by stream and frame
-        self._turns = threading.RLock()  # again by the same thread: a call from inside a process is an error, no deadlock
+        self._turns = threading.RLock()  # a call from inside a process is an error then, no deadlock
         self._open: set[int] = set()
         self._descriptors = count(3)  # never used twice: a stale one is an error, not somebody else's
 
@@ -276,8 +276,8 @@ class Driver:
     def ioctl(self, fd: int, request: int, buffer: Any) -> int:
         """Retrieve: returns when the answer stands in the buffer.
 
-        Event time passes meanwhile, so inside a process of the event clock use `nv_kvmem_retrieve` instead. Threads take
-        turns: a call begins, and its time and `timeout_ns` with it, when the one before has returned.
+        Event time passes meanwhile, so inside a process of the event clock use `nv_kvmem_retrieve` instead. Threads
+        take turns: a call begins, and its time and `timeout_ns` with it, when the one before has returned.
 
         Parameters
         ----------
