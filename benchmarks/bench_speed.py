@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
@@ -32,6 +31,7 @@ from kv_asu_sim.bench import PERIOD_PS
 from kv_asu_sim.compiled import BuildError, CompiledCore
 from kv_asu_sim.runner import BenchFailed, run
 from vrex.errors import VrexError
+from vrex.files import whole_file
 from vrex.trace.format import TraceReader
 
 DEFAULT_TRACE = Path(__file__).parents[1] / "examples" / "traces" / "bikes.parquet"
@@ -63,9 +63,12 @@ def main() -> int:
         return 1
     show(figures)
     if arguments.json:
-        scratch = arguments.json.with_name(arguments.json.name + ".part")
-        scratch.write_text(json.dumps(figures, indent=2) + "\n")
-        os.replace(scratch, arguments.json)
+        try:
+            with whole_file(arguments.json) as scratch:
+                scratch.write_text(json.dumps(figures, indent=2) + "\n")
+        except VrexError as error:
+            print(f"bench_speed: {error}", file=sys.stderr)
+            return 1
     return 0
 
 

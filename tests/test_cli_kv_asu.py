@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import re
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -197,12 +198,81 @@ def test_all_or_nothing(
     def refused(source: Path, target: Path) -> None:
         raise OSError(1, "Operation not permitted")
 
-    monkeypatch.setattr(Path, "write_text", full) if broken == "write_text" else monkeypatch.setattr(
-        os, "replace", refused
-    )
+    monkeypatch.setattr(Path, broken, full if broken == "write_text" else refused)
     assert main(["verilog", *SMALL, "-o", str(tmp_path / "x.v")]) == 1
     assert f"cannot write {tmp_path / 'x.v'} and {tmp_path / 'x.json'}: " in one_line(capsys)
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"x.v": "old", "x.json": "old"}
+
+
+def test_what_is_no_file_is_written_to_and_stays(
+    quick: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipe = tmp_path / "pipe.v"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert main(["verilog", *SMALL, "-o", str(pipe)]) == 0
+        assert os.read(reader, 1 << 16).startswith(b"// Params(")
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe.v"]  # no metadata beside what is no file
+    captured = capsys.readouterr()
+    assert captured.out == ""  # which may be what is written to
+    assert captured.err == f"{pipe}: KV-ASU {__version__}, asic, latency {Params(log2_entries=3, window=2).latency}\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root makes device nodes")
+@pytest.mark.parametrize(("minor", "code"), [(3, 0), (7, 1)])  # null, full
+def test_a_device_stays_one(
+    minor: int, code: int, quick: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = tmp_path / "node"
+    try:
+        os.mknod(node, 0o600 | stat.S_IFCHR, os.makedev(1, minor))
+        node.open("rb").close()
+    except PermissionError:
+        pytest.skip("no device nodes here")
+    assert main(["verilog", *SMALL, "-o", str(node)]) == code
+    if code:
+        assert f"cannot write {node}: No space left on device" in one_line(capsys)
+    assert node.is_char_device()
+
+
+@pytest.mark.parametrize("append", [False, True])
+def test_standard_output(append: bool, tmp_path: Path) -> None:
+    """Also where it is a file, which keeps what was in it and what comes after."""
+    log = tmp_path / "log"
+    log.write_text("before\n")
+    with log.open("a" if append else "w") as stdout:
+        command = [sys.executable, "-m", "kv_asu.cli", "verilog", *SMALL, "-o", "/dev/stdout"]
+        done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
+        subprocess.run(["echo", "after"], stdout=stdout, check=True)
+    assert done.returncode == 0, done.stderr
+    text = log.read_text()
+    assert text.startswith("before\n// ") if append else text.startswith("// ")
+    assert text.endswith("endmodule\nafter\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
+
+
+def test_a_link_stays_and_what_it_leads_to_is_written(quick: None, tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    for name, target in (("there.v", "far/old.v"), ("there.json", "far/new.json")):  # the second leads nowhere yet
+        (tmp_path / name).symlink_to(target)
+    (tmp_path / "far" / "old.v").write_text("old")
+    assert main(["verilog", *SMALL, "-o", str(tmp_path / "there.v")]) == 0
+    assert (tmp_path / "there.v").is_symlink()
+    assert (tmp_path / "far" / "old.v").read_text().startswith("// Params(")
+    assert json.loads((tmp_path / "far" / "new.json").read_text())["profile"] == "asic"
+
+
+def test_no_pipe_is_taken_for_the_metadata(quick: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "x.json")
+    assert main(["verilog", *SMALL, "-o", str(tmp_path / "x.v")]) == 1
+    assert f"cannot write {tmp_path / 'x.json'}: it is a pipe, which no file may replace" in one_line(capsys)
+    (tmp_path / "round.v").symlink_to("round.v")
+    assert main(["verilog", *SMALL, "-o", str(tmp_path / "round.v")]) == 1
+    assert "Too many levels of symbolic links" in one_line(capsys)
 
 
 def test_missing_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -248,6 +248,21 @@ def test_a_burst_hurried_before_it_is_queued_goes_first_too() -> None:
     run.engine.submit(late, run.landed)
     run.until(10_000)
     assert run.order == [(20, 1), (0, 1), (10, 1)]
+    assert (late[0].bank, late[0].queue) == (Bank.PREFETCH, Bank.DEMAND)
+
+
+def test_a_burst_hurried_before_it_is_queued_needs_no_entry_of_its_own_bank() -> None:
+    run = Run(replace(ROUND, queue_bursts=1))
+    run.fetch(0, bank=Bank.PREFETCH)
+    late = run.engine.merge([20], Bank.PREFETCH)
+    with pytest.raises(QueueFullError, match="the prefetch queue has 0 of 1"):
+        run.engine.submit(late, run.landed)
+    run.engine.hurry(late[0])
+    run.engine.submit(late, run.landed)
+    assert (run.engine.free(Bank.DEMAND), run.engine.free(Bank.PREFETCH)) == (0, 0)
+    run.until(10_000)
+    assert run.order == [(20, 1), (0, 1)]
+    assert (run.engine.free(Bank.DEMAND), run.engine.free(Bank.PREFETCH)) == (1, 1)
 
 
 # Sleep

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -18,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from config_image import ConfigImage
 from healthy_machine import (
     CAMERA_RULE,
     COMMAND_LINE,
@@ -31,6 +33,7 @@ from healthy_machine import (
     stored_variables,
     with_word,
 )
+from vrex.capabilities import find_kv_asu
 from vrex.cli import main
 from vrex.doctor import kernel_command_line
 from vrex.doctor.config_space import NoCore, find_core
@@ -39,6 +42,7 @@ from vrex.doctor.environment_image import newest
 from vrex.doctor.examination import examine, platform_name
 from vrex.doctor.report import Report, State
 from vrex.doctor.tree import Missing, Tree, Unreadable
+from vrex.errors import DeviceNotFoundError
 from vrex.platforms import load_platform
 
 OK, FAIL, UNKNOWN, SKIPPED = State.OK, State.FAIL, State.UNKNOWN, State.SKIPPED
@@ -194,6 +198,36 @@ FAULTS = [
         ),
     ),
     Fault(
+        "CTRL does not answer",
+        "config",
+        put(CONFIG, with_word(config_space(), CTRL, 0xFFFF_FFFF)),
+        ENABLE,
+        ("CTRL at 0x800 reads 0xffffffff: nobody answers there", "echo 1 > /sys/bus/pci/devices/0000:00:02.0/remove"),
+    ),
+    Fault(
+        "STATUS does not answer",
+        "config",
+        put(CONFIG, with_word(config_space(), CTRL + 4, 0xFFFF_FFFF)),
+        {"core-status": FAIL},
+        ("STATUS reads 0xffffffff: nobody answers there", "echo 1 > /sys/bus/pci/rescan"),
+    ),
+    Fault(
+        "capability of another",
+        "config",
+        put(CONFIG, with_word(config_space(), BASE + 4, 0x0801_1234)),
+        {LINKS[3]: FAIL, "pci-device": FAIL},
+        (
+            "no KV-ASU capability in the list of extended capabilities (vendor-specific ones of others: 0x1234 at 0x7f8)",
+        ),
+    ),
+    Fault(
+        "two command lines",
+        "command line",
+        put("proc/cmdline", f"{COMMAND_LINE} gmc.kvasu=0\nquiet\n"),
+        {LINKS[1]: UNKNOWN},
+        ("/proc/cmdline: malformed: one line expected, not 2",),
+    ),
+    Fault(
         "other bits of CTRL", "config", put(CONFIG, with_word(NOT_ENABLED, CTRL, 0x50)), ENABLE, ("reads 0x00000050",)
     ),
     Fault(
@@ -343,7 +377,34 @@ FAULTS = [
         ("mask is CPU 2,3, list is CPU 2",),
     ),
     Fault("affinity?", "affinity", put("proc/irq/45/smp_affinity_list", "two"), {"dma-interrupt": UNKNOWN}, ("'two'",)),
-    Fault("no affinity", "affinity", drop("proc/irq/45/smp_affinity"), {"dma-interrupt": UNKNOWN}, ("not found",)),
+    Fault(
+        "no affinity",
+        "affinity",
+        drop("proc/irq/45"),
+        {"dma-interrupt": UNKNOWN},
+        ("/proc/irq/45/smp_affinity: not found",),
+    ),
+    Fault(
+        "wrong mask alone",
+        "affinity",
+        both(put("proc/irq/45/smp_affinity", "2\n"), drop("proc/irq/45/smp_affinity_list")),
+        {"dma-interrupt": FAIL},
+        ("interrupt 45 (kvasu-dma): mask is CPU 1", "echo 4 > /proc/irq/45/smp_affinity"),
+    ),
+    Fault(
+        "wrong list alone",
+        "affinity",
+        both(drop("proc/irq/45/smp_affinity"), put("proc/irq/45/smp_affinity_list", "4\n")),
+        {"dma-interrupt": FAIL},
+        ("interrupt 45 (kvasu-dma): list is CPU 4",),
+    ),
+    Fault(
+        "wrong mask beside a broken list",
+        "affinity",
+        both(put("proc/irq/45/smp_affinity", "2\n"), put("proc/irq/45/smp_affinity_list", "two")),
+        {"dma-interrupt": FAIL},
+        ("mask is CPU 1",),
+    ),
     Fault("camera not locked", "camera", drop(CAMERA_RULE), {"camera": UNKNOWN}, (f"write to /{CAMERA_RULE}",)),
     Fault(
         "two sizes",
@@ -530,6 +591,11 @@ def test_the_camera_rule_is_understood(tmp_path: Path) -> None:
 
 # Places that tell the same
 
+#: How a file's one value may end.
+ENDS = (b"", b"\n", b"\r\n", b"\0", b"\0\n", b"\n\0", b"\0\0\0\r\n", b" \0 \n\n")
+ISOLATED = "/sys/devices/system/cpu/isolated"
+AFFINITY = "/proc/interrupts, /proc/irq/N/smp_affinity, smp_affinity_list"
+
 
 @pytest.mark.parametrize(
     ("change", "check", "state", "source"),
@@ -553,6 +619,23 @@ def test_the_camera_rule_is_understood(tmp_path: Path) -> None:
         (put("proc/cmdline", "quiet\n"), LINKS[1], FAIL, "/proc/cmdline"),
         (put("sys/firmware/devicetree/base/chosen/bootargs", "quiet\0"), LINKS[1], OK, "/proc/cmdline"),
         (put(POWER_STATE, b"ON\n" + bytes(4093)), LINKS[2], OK, f"/{POWER_STATE}"),
+        *((put(POWER_STATE, b"ON" + end), LINKS[2], OK, f"/{POWER_STATE}") for end in ENDS),
+        *((put("proc/cmdline", COMMAND_LINE.encode() + end), LINKS[1], OK, "/proc/cmdline") for end in ENDS),
+        *(
+            (
+                both(drop("proc/cmdline"), put("sys/firmware/devicetree/base/chosen/bootargs", b"gmc.kvasu=1" + end)),
+                LINKS[1],
+                OK,
+                "/proc/device-tree/chosen/bootargs",
+            )
+            for end in ENDS
+        ),
+        *((put("proc/irq/45/smp_affinity_list", b"2" + end), "dma-interrupt", OK, AFFINITY) for end in ENDS),
+        *((put("sys/devices/system/cpu/isolated", b"2-3" + end), "isolated-cpus", OK, ISOLATED) for end in ENDS),
+        (put("sys/devices/system/cpu/isolated", ""), "isolated-cpus", OK, "/proc/cmdline"),
+        (put("sys/devices/system/cpu/isolated", b"\0\n"), "isolated-cpus", FAIL, ISOLATED),
+        (drop("proc/irq/45/smp_affinity"), "dma-interrupt", OK, AFFINITY),
+        (drop("proc/irq/45/smp_affinity_list"), "dma-interrupt", OK, AFFINITY),
         (
             both(drop("sys/class/dmi"), put("sys/firmware/efi/esrt/entries/entry0/fw_version", "2360064\n")),
             "boot-loader",
@@ -1044,3 +1127,31 @@ def test_no_config_space_stops_the_walk(noise: bytes, offset: int, size: int) ->
         return
     assert base % 4 == 0
     assert 0x100 <= base <= 0xF80
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0x000B, 0x0003]), st.sampled_from([0x4B56, 0x1234]),
+                       st.sampled_from([0x4B56_0100, 0x1234_0100]), st.integers(0, 3)), max_size=4),
+    st.integers(0, 3),
+)  # fmt: skip
+def test_the_doctor_and_the_host_find_the_same_capability(
+    capabilities: list[tuple[int, int, int, int]], first_low: int
+) -> None:
+    """Each capability: its kind, vendor-specific id, ID register, and the reserved bits of the pointer behind it."""
+    image = ConfigImage()
+    image.put(0, 0x0001_4B56)
+    image.put(0x100, 0x0001_0003 | (0x200 | first_low) << 20 if capabilities else 0x0001_0003)
+    for number, (kind, vsec_id, identity, low) in enumerate(capabilities):
+        offset, last = 0x200 + 0x100 * number, number == len(capabilities) - 1
+        image.put(offset, kind | 1 << 16 | (0 if last else offset + 0x100 | low) << 20)
+        image.put(offset + 4, vsec_id | 0x0801_0000)
+        image.put(offset + 16, identity)
+    config = bytes(image.data)
+    try:
+        base = find_kv_asu(image)
+    except DeviceNotFoundError:
+        # The doctor may still name one with our id, to say that its ID register is not right.
+        with contextlib.suppress(NoCore):
+            assert find_core(config).id.magic != 0x4B56
+        return
+    assert find_core(config).ctrl_offset == base

@@ -5,8 +5,11 @@ from __future__ import annotations
 import array
 import errno
 import mmap
-from collections.abc import Generator, Iterable
+import sys
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +121,17 @@ class Board:
 TRACKED, RESIDENT, QUEUED = int(Status.TRACKED), int(Status.RESIDENT), int(Status.QUEUED)
 
 
+def calls_in_threads(calls: list[Callable[[], object]]) -> list[object]:
+    """What each call returns, or the errors it ends in; threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(len(calls)) as threads:
+            return [done.exception() or done.result() for done in [threads.submit(call) for call in calls]]
+    finally:
+        sys.setswitchinterval(before)
+
+
 # Descriptors
 
 
@@ -133,6 +147,28 @@ def test_descriptors_are_never_used_twice() -> None:
 
 
 # Errors
+
+
+def test_threads_take_turns() -> None:
+    """Each its own descriptor, and lines that are fetched, shared and collected meanwhile."""
+    board = Board(demand=8)
+
+    def run(seed: int) -> int:
+        descriptor = board.driver.open()
+        for call in range(60):
+            buffer = new_buffer(64, first_token=(7 * call + seed) % 60, token_count=3, flags=call % 2)
+            try:
+                board.driver.ioctl(descriptor, NV_KV_RETRIEVE, buffer)
+            except OSError as error:
+                if error.errno != errno.EAGAIN:
+                    raise
+        board.driver.close(descriptor)
+        return descriptor
+
+    results = calls_in_threads([partial(run, seed) for seed in range(4)])
+    assert sorted(map(str, results)) == ["4", "5", "6", "7"]
+    board.settle()
+    assert board.idle
 
 
 def test_a_wrong_request_code() -> None:
@@ -214,6 +250,7 @@ def test_what_is_out_of_range(fields: dict[str, int], message: str) -> None:
 
 def test_a_size_beyond_the_buffer() -> None:
     assert "136 bytes, not the 137" in Board().fails(errno.EFAULT, size=137)
+    assert "136 bytes, not the 137" in Board().fails(errno.EFAULT, size=137, version=2)
 
 
 def test_the_first_error_in_the_documented_order_is_told() -> None:
@@ -462,6 +499,40 @@ def test_demanding_a_line_on_its_way_to_the_prefetch_bank_hurries_and_touches_it
     assert board.core.touches == [line(4)]
     board.settle()
     assert board.residency.lines(Bank.PREFETCH) == [line(0), line(2)]
+
+
+def test_a_demanded_line_goes_ahead_of_a_prefetch_also_while_it_waits_for_a_queue_entry() -> None:
+    """16 bursts of 4 lines, 8 entries: the last burst has none when its line is demanded."""
+    board = Board(prefetch=64)
+    board.env.process(board.driver.nv_kvmem_retrieve(Request(token_count=64, flags=Flag.PREFETCH)))
+    board.env.run(until=asking(64) + 5)  # the first is in its set-up
+    assert (board.dma.depth, board.dma.free(Bank.PREFETCH)) == (8, 0)
+    struct, status = board.retrieve(first_token=63)
+    assert status == [QUEUED]
+    assert struct["device_time_ns"] == 10 + 1000 + 2 * 1024 - 5  # behind the first on the link, and nothing else
+    assert board.dma.bursts == 2
+    assert board.core.touches == [line(63)]
+    assert board.residency.bank(line(63)) is Bank.DEMAND
+    board.settle()
+    assert sorted(board.residency.lines(Bank.PREFETCH)) == [line(token) for token in range(63)]
+    assert board.dma.free(Bank.DEMAND) == board.dma.free(Bank.PREFETCH) == ROUND.queue_bursts
+
+
+def test_what_waits_for_an_entry_is_queued_in_turn() -> None:
+    """The demanded ones first; a request without wait does not get in between."""
+    board = Board(prefetch=64, demand=64, dma=replace(ROUND, queue_bursts=2))
+    for first, count, flags in ((0, 24, Flag.PREFETCH), (32, 8, Flag.PREFETCH), (48, 16, 0)):
+        board.env.process(board.driver.nv_kvmem_retrieve(Request(first_token=first, token_count=count, flags=flags)))
+    board.env.run(until=asking(24) + asking(8) + asking(16) + 1)
+    for first in (23, 35, 20):
+        board.retrieve(first_token=first, flags=Flag.NO_WAIT)
+    assert "has 0 of 2 entries left, not 1" in board.fails(
+        errno.EAGAIN, first_token=40, flags=Flag.NO_WAIT | Flag.PREFETCH
+    )
+    board.settle()
+    landed = board.core.touches
+    assert landed == [line(token) for token in (*range(48, 64), 20, 23, 35)]
+    assert board.dma.free(Bank.DEMAND) == board.dma.free(Bank.PREFETCH) == 2
 
 
 # Room

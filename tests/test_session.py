@@ -5,6 +5,10 @@ from __future__ import annotations
 import errno
 import gc
 import json
+import os
+import shutil
+import socket
+import stat
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -207,6 +211,80 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path, monkeypatch: pyt
     assert list(tmp_path.iterdir()) == []
 
 
+def other(path: Path, kind: str) -> Path:
+    """Something that is no file."""
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(path))
+    else:
+        try:
+            os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 7))
+        except PermissionError:
+            pytest.skip("no device nodes here")
+    return path
+
+
+@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize("kind", ["folder", "pipe", "socket", "device"])
+def test_only_a_file_is_replaced(kind: str, linked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # a socket's name must be short
+    path = other(Path("there"), kind)
+    before = path.stat()
+    if linked:
+        path = Path("link")
+        path.symlink_to("there")
+    with pytest.raises(VrexError, match=rf"^{path}: cannot be written \(it is a {kind}.*\); choose another place$"):
+        vrex.open("model", params=SMALL, record=path)
+    assert (Path("there").stat().st_mode, Path("there").stat().st_ino) == (before.st_mode, before.st_ino)
+    assert len(list(tmp_path.iterdir())) == 1 + linked
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_link_stays_and_leads_to_the_session(exists: bool, tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    (tmp_path / "link").symlink_to("far/some.parquet")
+    if exists:
+        (tmp_path / "far" / "some.parquet").write_text("old")
+    record(tmp_path / "link", steps=3)
+    assert (tmp_path / "link").is_symlink()
+    assert steps_of(tmp_path / "far" / "some.parquet")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["far", "link", "some.parquet"]
+
+
+def test_two_recorders_of_one_name_do_not_meet(tmp_path: Path) -> None:
+    """The last to close has the name; the other's was whole until then."""
+    first, second = (Recorder(ModelTransport(SMALL), tmp_path / "some.parquet") for _ in range(2))
+    first.idle(3)
+    second.idle(5)
+    for recorder, clocks in ((second, 5), (first, 3)):
+        recorder.close()
+        assert [step.operation.value for step in steps_of(tmp_path / "some.parquet")] == [clocks]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_name_as_long_as_names_may_be(tmp_path: Path) -> None:
+    record(tmp_path / ("n" * 247 + ".parquet"), steps=3)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_what_fails_when_nobody_listens_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "folder").mkdir()
+    Recorder(ModelTransport(SMALL), tmp_path / "folder" / "x.parquet").idle(1)  # never closed
+    gc.collect()
+    recorder = Recorder(ModelTransport(SMALL), tmp_path / "folder" / "y.parquet")
+    recorder.idle(1)
+    shutil.rmtree(tmp_path / "folder")
+    del recorder
+    gc.collect()
+    error = capsys.readouterr().err
+    assert error.startswith(f"vrex: {tmp_path / 'folder' / 'y.parquet'}: cannot be written (")
+    assert error.count("\n") == 1
+
+
 # ---- bad files -----------------------------------------------------------------------------------------------------
 
 
@@ -350,6 +428,10 @@ def test_the_command_says_equal_in_one_line(session: Path, capsys: pytest.Captur
         (["some.parquet", "--transport", "rtl", "--verilog", "none.sv"], 1, "none.sv: cannot be read (No such file"),
         (["some.parquet", "--transport", "rtl", "--verilog", "empty.sv"], 1, "the Verilog has no module kv_asu"),
         (["some.parquet", "--transport", "model", "--budget", "0"], 2, "for '--budget'"),
+        (["some.parquet", "--transport", "model", "--verilog", "empty.sv"], 2, "nothing compiles Verilog on the model"),
+        (["some.parquet", "--transport", "model", "--extract", "."], 2, ". is a folder; say small"),
+        (["some.parquet", "--transport", "model", "--extract", ".."], 2, ".. is a folder; say ../small"),
+        (["some.parquet", "--transport", "model", "--extract", "no/x"], 1, "cannot be written (there is no folder"),
     ],
 )
 def test_errors_are_one_line(

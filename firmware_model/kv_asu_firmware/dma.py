@@ -164,6 +164,8 @@ class Burst:
         The first line number, and how many lines.
     bank : Bank
         Where they go.
+    queue : Bank
+        Whose queue it takes, or will take, an entry of: its bank's, unless it was hurried before it had one.
     landed : simpy.Event
         Happens when they are in fast memory.
     urgent : bool
@@ -173,6 +175,7 @@ class Burst:
     first: int
     count: int
     bank: Bank
+    queue: Bank
     landed: simpy.Event
     urgent: bool
 
@@ -232,7 +235,7 @@ class DmaEngine:
                 runs[-1][1] += 1
             else:
                 runs.append([line, 1])
-        return [Burst(first, count, bank, self.env.event(), bank is Bank.DEMAND) for first, count in runs]
+        return [Burst(first, count, bank, bank, self.env.event(), bank is Bank.DEMAND) for first, count in runs]
 
     def free(self, bank: Bank) -> int:
         """Entries free in a bank's queue."""
@@ -254,25 +257,25 @@ class DmaEngine:
         Parameters
         ----------
         bursts : sequence of Burst
-            From `merge`, of one bank.
+            From `merge`, of one queue.
         on_landed : callable
             Called with each burst as it lands, just before `Burst.landed` happens.
 
         Raises
         ------
         QueueFullError
-            The bank's queue has fewer entries left.
+            The queue has fewer entries left.
         """
         if not bursts:
             return
-        bank = bursts[0].bank
-        if self.free(bank) < len(bursts):
+        queue = bursts[0].queue
+        if self.free(queue) < len(bursts):
             raise QueueFullError(
-                f"the {bank.name.lower()} queue has {self.free(bank)} of {self.params.queue_bursts} entries left, "
+                f"the {queue.name.lower()} queue has {self.free(queue)} of {self.params.queue_bursts} entries left, "
                 f"not {len(bursts)}"
             )
         self.keep_awake()
-        self._used[bank] += len(bursts)
+        self._used[queue] += len(bursts)
         for burst in bursts:
             (self._urgent if burst.urgent else self._others).append(burst)
         self._callbacks.update(dict.fromkeys(bursts, on_landed))
@@ -280,9 +283,14 @@ class DmaEngine:
             self._work.succeed()
 
     def hurry(self, burst: Burst) -> None:
-        """Somebody waits for a burst now: if it has not been issued, it lines up behind the urgent ones."""
+        """Somebody waits for a burst now: if it has not been issued, it lines up behind the urgent ones.
+
+        One that has no entry yet, because its queue is full, will take one of the demand bank's.
+        """
         burst.urgent = True
-        if burst in self._others:
+        if burst not in self._callbacks:
+            burst.queue = Bank.DEMAND
+        elif burst in self._others:
             self._others.remove(burst)
             self._urgent.append(burst)
 
@@ -317,7 +325,7 @@ class DmaEngine:
             arrival.callbacks.append(partial(self._land, burst, size))
 
     def _land(self, burst: Burst, size: int, _arrival: simpy.Event) -> None:
-        self._used[burst.bank] -= 1
+        self._used[burst.queue] -= 1
         self._idle_since = self._now
         self.bursts += 1
         self.bytes_moved += size

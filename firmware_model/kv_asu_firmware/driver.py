@@ -8,8 +8,9 @@ and the T-level is the core's opinion.
 **What a request does.** A demand fetches every missing line into the demand bank, and each is touched (request port)
 when it lands. A prefetch fetches the missing lines at or above `min_tlevel` (with 0, all of them) into the prefetch
 bank, and touches nothing. A line that is on its way already is not fetched twice; when somebody demands a line that was
-prefetched, its burst is hurried, and it moves to the demand bank as soon as there is room. Without `NO_WAIT` a call
-returns when everything it fetches has landed.
+prefetched, its burst goes ahead of all that prefetch, also while it waits for a queue entry: it takes one of the demand
+bank's then. The line moves to the demand bank as soon as there is room. Without `NO_WAIT` a call returns when all that
+it fetches has landed.
 
 **What is kept.** While a request runs, that is until it has answered and its fills have landed, its resident lines at
 or above `min_tlevel` are not collected. A demand that waits has a reader behind it: none of its lines is collected, at
@@ -35,6 +36,8 @@ event time has caught up with it.
 from __future__ import annotations
 
 import errno
+import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -196,6 +199,9 @@ def lines_of(kv: AddressMap, request: Request) -> npt.NDArray[np.uint64]:
 class Driver:
     """One KV-ASU, the fast memory behind it, and the DMA engine that fills it.
 
+    `open`, `ioctl` and `close` may be called from several threads. Everything else (processes of the event clock,
+    `admit`, running the clock, driving the core) is for one thread, while no other calls `ioctl`.
+
     Parameters
     ----------
     core : CoreBus
@@ -231,9 +237,12 @@ class Driver:
         self._origin_ns = self._now - core.clock * CLOCK_NS  # event time of the core's clock 0
         self._query_port = simpy.Resource(self.env)
         self._changed = self.env.event()  # a place may have become free
+        self._feeds_at: simpy.Event | None = None  # the event at which what waits is looked at again
+        self._waiting: dict[Bank, deque[Burst]] = {bank: deque() for bank in Bank}  # for an entry of that queue
         self._coming: dict[int, Burst] = {}  # by line, from when its place is reserved
         self._demanded: set[int] = set()  # lines to touch when they land
         self._hot_rows: dict[int, dict[int, set[int]]] = {}  # by stream and frame
+        self._turns = threading.RLock()  # a call from inside a process is an error then, no deadlock
         self._open: set[int] = set()
         self._descriptors = count(3)  # never used twice: a stale one is an error, not somebody else's
 
@@ -247,8 +256,9 @@ class Driver:
         int
             A file descriptor.
         """
-        descriptor = next(self._descriptors)
-        self._open.add(descriptor)
+        with self._turns:
+            descriptor = next(self._descriptors)
+            self._open.add(descriptor)
         return descriptor
 
     def close(self, fd: int) -> None:
@@ -259,13 +269,15 @@ class Driver:
         OSError
             EBADF: it is not open.
         """
-        self._check_open(fd)
-        self._open.remove(fd)
+        with self._turns:
+            self._check_open(fd)
+            self._open.remove(fd)
 
     def ioctl(self, fd: int, request: int, buffer: Any) -> int:
         """Retrieve: returns when the answer stands in the buffer.
 
-        Event time passes meanwhile, so inside a process of the event clock use `nv_kvmem_retrieve` instead.
+        Event time passes meanwhile, so inside a process of the event clock use `nv_kvmem_retrieve` instead. Threads
+        take turns: a call begins, and its time and `timeout_ns` with it, when the one before has returned.
 
         Parameters
         ----------
@@ -300,6 +312,10 @@ class Driver:
         RuntimeError
             Called inside a process of the event clock.
         """
+        with self._turns:
+            return self._ioctl(fd, request, buffer)
+
+    def _ioctl(self, fd: int, request: int, buffer: Any) -> int:
         if self.env.active_process is not None:
             raise RuntimeError("ioctl lets event time pass: inside a process, use nv_kvmem_retrieve")
         self._check_open(fd)
@@ -426,10 +442,10 @@ class Driver:
             raise OSError(errno.EFAULT, f"the buffer needs {RETRIEVE.itemsize} bytes or more, not {len(memory)}")
         struct = memory[: RETRIEVE.itemsize].view(RETRIEVE)[0]
         version, size = int(struct["version"]), int(struct["size"])
-        if version != VERSION:
-            raise OSError(errno.EINVAL, f"version must be {VERSION}, not {version}")
         if size > len(memory):
             raise OSError(errno.EFAULT, f"the buffer has {len(memory)} bytes, not the {size} its size field claims")
+        if version != VERSION:
+            raise OSError(errno.EINVAL, f"version must be {VERSION}, not {version}")
         if size < len(memory):
             raise OSError(errno.EINVAL, f"size must be the buffer's, {len(memory)}, not {size}")
         if struct["reserved"].any():
@@ -532,11 +548,11 @@ class Driver:
                     f"{len(missing)} to fetch and {kept_here} to keep",
                 )
             bursts = self.dma.merge(missing, bank)
-            if deadline is None and self.dma.free(bank) < len(bursts):
+            entries = max(self.dma.free(bank) - len(self._waiting[bank]), 0)
+            if deadline is None and entries < len(bursts):
                 raise OSError(
                     errno.EAGAIN,
-                    f"the DMA queue has {self.dma.free(bank)} of {self.dma.params.queue_bursts} entries left, not "
-                    f"{len(bursts)}",
+                    f"the DMA queue has {entries} of {self.dma.params.queue_bursts} entries left, not {len(bursts)}",
                 )
             self.residency.hold(keep)
             if self.residency.free(bank) + self.residency.collectable(bank) >= len(missing):
@@ -554,24 +570,40 @@ class Driver:
             for line in fetch:
                 if line in self._coming:
                     self._demanded.add(line)
-                    self.dma.hurry(self._coming[line])
+                    self._hurry(self._coming[line])
         fills = {self._coming[line]: None for line in fetch if line in self._coming}  # each once, in order
         queued = self.env.timeout(clocks * CLOCK_NS)
         _when(queued, partial(self._queue, bursts))
         return queued, simpy.AllOf(self.env, [burst.landed for burst in fills])
 
     def _queue(self, bursts: Sequence[Burst]) -> None:
-        if bursts and self.dma.free(bursts[0].bank) < len(bursts):
-            self.env.process(self._feed(bursts))
-        else:
-            self.dma.submit(bursts, self._land)
+        """Queue bursts, as many as there are entries for; the others follow in turn, as entries become free.
 
-    def _feed(self, bursts: Sequence[Burst]) -> Process[None]:
-        """Queue bursts as entries become free; goes on when the call that wanted them has timed out."""
+        They do so too when the call that wanted them has timed out.
+        """
         for burst in bursts:
-            while not self.dma.free(burst.bank):
-                yield self.dma.freed
-            self.dma.submit([burst], self._land)
+            self._waiting[burst.queue].append(burst)
+        self._feed()
+
+    def _hurry(self, burst: Burst) -> None:
+        """Somebody waits for a burst: wherever it waits, it goes ahead of those that nobody waits for."""
+        if burst.urgent:
+            return
+        waits = burst in self._waiting[burst.queue]
+        if waits:
+            self._waiting[burst.queue].remove(burst)
+        self.dma.hurry(burst)
+        if waits:
+            self._queue([burst])
+
+    def _feed(self) -> None:
+        """Give the free entries to what waits for one, and look again when another is freed."""
+        for queue, waiting in self._waiting.items():
+            ready = [waiting.popleft() for _ in range(min(self.dma.free(queue), len(waiting)))]
+            self.dma.submit(ready, self._land)
+        if any(self._waiting.values()) and self._feeds_at is not self.dma.freed:
+            self._feeds_at = self.dma.freed
+            _when(self.dma.freed, self._feed)
 
     def _bank(self, line: int) -> Bank | None:
         """The bank that a line has a place in."""

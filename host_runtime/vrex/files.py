@@ -1,36 +1,51 @@
-"""Writing files so that nobody ever sees half of one."""
+"""Writing files, as `kv_asu.files` does it, with errors that a user may be told."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import kv_asu.files
 from vrex.errors import VrexError
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path`: it takes `path`'s place on a clean end, and vanishes on any other.
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise VrexError(f"{path}: cannot be written ({error.strerror or error}); choose another place") from None
 
-    Yields
-    ------
-    Path
-        An empty file to write to.
+
+def check_file(*paths: Path) -> None:
+    """See before the work that files can be put there.
 
     Raises
     ------
     VrexError
-        The place cannot be written to, or writing failed inside the block.
+        One cannot; the text says why.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        temporary.touch()
+    for path in paths:
+        with _told(path):
+            kv_asu.files.check_file(path)
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A temporary name beside a file: it takes the file's place on a clean end, and vanishes on any other.
+
+    A symbolic link stays, and the file it leads to is replaced.
+
+    Yields
+    ------
+    Path
+        An empty file to write to; no other writer has the same.
+
+    Raises
+    ------
+    VrexError
+        The place cannot be written to, or is a folder, a pipe or a device; or writing failed inside the block.
+    """
+    with _told(path), kv_asu.files.whole_file(path) as temporary:
         yield temporary
-        temporary.replace(path)
-    except OSError as error:
-        raise VrexError(f"{path}: cannot be written ({error.strerror or error}); choose another place") from None
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)

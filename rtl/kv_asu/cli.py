@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,6 +28,7 @@ from kv_asu.build_options import (
     params_of,
 )
 from kv_asu.errors import ToolError
+from kv_asu.files import check_file, is_stream, whole_file, write_stream
 from kv_asu.lint import WAIVERS, lint
 from kv_asu.pci_header import SERIAL_NUMBER, pci_header
 
@@ -63,7 +65,13 @@ def _examples(*commands: str) -> str:
 )
 def verilog(
     output: Annotated[
-        Path, typer.Option("--output", "-o", dir_okay=False, help="The Verilog file; metadata goes beside it as .json.")
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            dir_okay=False,
+            help="The Verilog file; metadata goes beside it as .json, not beside a pipe or device like /dev/stdout.",
+        ),
     ],
     profile: ProfileOption = "asic",
     log2_entries: Log2EntriesOption = None,
@@ -80,18 +88,27 @@ def verilog(
         profile, log2_entries=log2_entries, window=window, hash_stages=hash_stages, table_stages=table_stages,
         stamp_width=stamp_width, addr_width=addr_width, config_base=config_base,
     )  # fmt: skip
-    beside = output.with_suffix(".json")
+    with _writing(output):
+        beside = None if is_stream(output) else check_file(output) and output.with_suffix(".json")
     if beside == output:
         raise typer.BadParameter(f"{output} is where the metadata goes; name the Verilog kv_asu.v, say",
                                  param_hint="'--output'")  # fmt: skip
-    _check_writable(output, beside)
+    if beside is not None:
+        with _writing(beside):
+            check_file(beside)
     from kv_asu.verilog import emit
 
     record = _record(params, profile, full_config_space)
     text = _whole_function(params) if full_config_space else emit(params)
-    _write_all({output: text, beside: json.dumps(record, indent=2) + "\n"})
     what = f"{profile}, full config space" if full_config_space else profile
-    print(f"{output}: KV-ASU {__version__}, {what}, latency {params.latency}; metadata in {beside}")
+    said = f"{output}: KV-ASU {__version__}, {what}, latency {params.latency}"
+    if beside is None:
+        with _writing(output):
+            write_stream(output, text)
+        print(said, file=sys.stderr)  # standard output may be what was written to
+        return
+    _write_all({output: text, beside: json.dumps(record, indent=2) + "\n"})
+    print(f"{said}; metadata in {beside}")
 
 
 def _record(params: Params, profile: str, full_config_space: bool) -> dict[str, Any]:
@@ -113,32 +130,23 @@ def _whole_function(params: Params) -> str:
     return emit_component(WholeFunction(params), f"KV-ASU {__version__}, full config space", params)
 
 
-def _check_writable(*paths: Path) -> None:
-    """Say what is wrong before the work, not after it."""
-    for path in paths:
-        folder = path.parent
-        if not folder.is_dir():
-            raise CommandFailed(f"cannot write {path}: there is no folder {folder}; make it first")
-        if path.is_dir():
-            raise CommandFailed(f"cannot write {path}: it is a folder; choose another name with -o")
-        if not os.access(folder, os.W_OK):
-            raise CommandFailed(f"cannot write {path}: {folder} may not be written; choose another with -o")
+@contextlib.contextmanager
+def _writing(*paths: Path) -> Iterator[None]:
+    """What cannot be written is named in one line."""
+    try:
+        yield
+    except BrokenPipeError:  # whoever read it has seen enough
+        raise
+    except OSError as error:
+        names = " and ".join(map(str, paths))
+        raise CommandFailed(f"cannot write {names}: {error.strerror}; choose another place with -o") from None
 
 
 def _write_all(files: dict[Path, str]) -> None:
     """Write all of the files, or none."""
-    temporary = {path: path.with_name(f".{path.name}.{os.getpid()}.new") for path in files}
-    try:
+    with _writing(*files), contextlib.ExitStack() as stack:
         for path, text in files.items():
-            temporary[path].write_text(text, encoding="utf-8")
-        for path in files:
-            os.replace(temporary[path], path)
-    except OSError as error:
-        names = " and ".join(map(str, files))
-        raise CommandFailed(f"cannot write {names}: {error.strerror}; choose another place with -o") from None
-    finally:
-        for path in temporary.values():
-            path.unlink(missing_ok=True)
+            stack.enter_context(whole_file(path)).write_text(text, encoding="utf-8")
 
 
 @app.command(epilog=_examples("kv-asu info", "kv-asu info --profile fpga --log2-entries 12 --json"))

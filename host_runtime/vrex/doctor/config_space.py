@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vrex.capabilities import VSEC_ID
 from vrex.registers import CTRL_OFFSET, MAGIC, WINDOW_BYTES, Ctrl, Id, Status, Vsec
 
 _VENDOR_SPECIFIC = 0x000B
 _EXTENDED = 0x100
 _END = 0x1000
-_ALL_ONES = 0xFFFF_FFFF
-_OUR_VSEC_ID = 0x4B56
+ALL_ONES = 0xFFFF_FFFF
 _POWER_MANAGEMENT = 0x01
 _D3HOT = 3
 
@@ -52,9 +52,10 @@ def sleeps(config: bytes) -> bool:
 
 
 def find_core(config: bytes) -> Core:
-    """Walk the list of extended capabilities to the core's.
+    """Walk the list of extended capabilities to the core's, as `vrex.capabilities.find_kv_asu` does.
 
-    It is the vendor-specific one that carries our vendor-specific id, or whose ID register reads as ours does.
+    It is the vendor-specific one with our vendor-specific id whose ID register reads as ours does. Without such a one,
+    it is the first with our id: what its ID register reads instead is a check's matter.
 
     Raises
     ------
@@ -63,8 +64,10 @@ def find_core(config: bytes) -> Core:
     """
     offset = _EXTENDED
     seen: set[int] = set()
+    ours: list[int] = []
+    others: list[str] = []
     while offset:
-        if offset < _EXTENDED or offset % 4:
+        if offset < _EXTENDED:
             raise NoCore(f"the capability list is broken: it leads to {offset:#x}")
         if offset in seen:
             raise NoCore(f"the capability list is broken: it comes back to {offset:#x}")
@@ -72,15 +75,22 @@ def find_core(config: bytes) -> Core:
             raise NoCore(f"the capability list leads to {offset:#x}, and only {len(config)} bytes are there")
         seen.add(offset)
         header = _word(config, offset)
-        if header == _ALL_ONES:
+        if header == ALL_ONES:
             raise NoCore(f"the capability list is broken: {offset:#x} reads all ones")
         if header & 0xFFFF == _VENDOR_SPECIFIC and offset + WINDOW_BYTES <= _END:
             base = offset + CTRL_OFFSET
             vsec_id = Vsec(_word(config, base + Vsec.OFFSET)).vsec_id
-            if vsec_id == _OUR_VSEC_ID or Id(_word(config, base + Id.OFFSET)).magic == MAGIC:
+            if vsec_id != VSEC_ID:
+                others.append(f"{vsec_id:#06x} at {offset:#x}")
+            elif Id(_word(config, base + Id.OFFSET)).magic == MAGIC:
                 return _core(config, offset)
-        offset = header >> 20
-    raise NoCore("no KV-ASU capability in the list of extended capabilities")
+            else:
+                ours.append(offset)
+        offset = header >> 20 & ~3  # the low bits are reserved
+    if ours:
+        return _core(config, ours[0])
+    passed = f" (vendor-specific ones of others: {', '.join(others)})" if others else ""
+    raise NoCore(f"no KV-ASU capability in the list of extended capabilities{passed}")
 
 
 def _core(config: bytes, base: int) -> Core:

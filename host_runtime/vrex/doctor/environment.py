@@ -7,7 +7,7 @@ import fnmatch
 import re
 from collections.abc import Iterator
 
-from vrex.doctor.config_space import sleeps
+from vrex.doctor.config_space import ALL_ONES, sleeps
 from vrex.doctor.kernel_command_line import cpu_list
 from vrex.doctor.machine import Machine, NoAnswer, first_found, version_in
 from vrex.doctor.report import CORE_STATUS, Check, Finding, Kind, State, check
@@ -245,21 +245,39 @@ def named_interrupts(text: str, patterns: tuple[str, ...]) -> dict[int, str]:
 
 
 def _dma_interrupt(machine: Machine, asked: Interrupt) -> Check:
-    """Mask and list say one thing in two ways; mixed up, ``2`` as a mask is CPU 1."""
+    """Mask and list say one thing in two ways, so either decides; mixed up, ``2`` as a mask is CPU 1."""
     tree = machine.tree
     mask = 1 << asked.cpu
 
-    def cpus_of(path: str, is_mask: bool) -> set[int]:
+    def by_mask(path: str) -> set[int]:
         text = tree.line(path)
-        try:
-            if not is_mask:
-                return cpu_list(text)
-            if re.fullmatch(r"[0-9a-fA-F]{1,8}(,[0-9a-fA-F]{8}){0,255}", text) is None:
-                raise ValueError(f"{text!r} is not a mask of CPUs")
-        except ValueError as error:
-            raise Malformed(path, str(error)) from None
+        if re.fullmatch(r"[0-9a-fA-F]{1,8}(,[0-9a-fA-F]{8}){0,255}", text) is None:
+            raise Malformed(path, f"{quoted(text)} is not a mask of CPUs")
         bits = int(text.replace(",", ""), 16)
         return {cpu for cpu in range(bits.bit_length()) if bits >> cpu & 1}
+
+    def by_list(path: str) -> set[int]:
+        try:
+            return cpu_list(tree.line(path))
+        except ValueError as error:
+            raise Malformed(path, str(error)) from None
+
+    def affinity(number: int) -> tuple[bool, str]:
+        """Whether the CPU is the one, and what was read. One that is wrong tells, whatever is with the other."""
+        ok, says, undecided = True, [], list[Undecided]()
+        for name, file, cpus_in in (("mask", "smp_affinity", by_mask), ("list", "smp_affinity_list", by_list)):
+            try:
+                cpus = cpus_in(f"/proc/irq/{number}/{file}")
+            except Undecided as why:
+                undecided.append(why)
+                continue
+            ok = ok and cpus == {asked.cpu}
+            says.append(f"{name} is CPU {_cpus(cpus)}")
+        if ok:
+            for why in undecided:
+                if not (says and isinstance(why, Missing)):
+                    raise why
+        return ok, ", ".join(says)
 
     def look() -> Finding:
         text = tree.text(_INTERRUPTS)
@@ -276,10 +294,8 @@ def _dma_interrupt(machine: Machine, asked: Interrupt) -> Check:
         wrong: list[tuple[int, str]] = []
         right: list[tuple[int, str]] = []
         for number, name in found.items():
-            folder = f"/proc/irq/{number}"
-            by_mask, by_list = cpus_of(f"{folder}/smp_affinity", True), cpus_of(f"{folder}/smp_affinity_list", False)
-            says = f"interrupt {number} ({name}): mask is CPU {_cpus(by_mask)}, list is CPU {_cpus(by_list)}"
-            (right if by_mask == by_list == {asked.cpu} else wrong).append((number, says))
+            ok, says = affinity(number)
+            (right if ok else wrong).append((number, f"interrupt {number} ({name}): {says}"))
         repair = "\n".join(
             [
                 *(f"sudo sh -c 'echo {mask:x} > /proc/irq/{number}/smp_affinity'" for number, _ in wrong),
@@ -291,7 +307,7 @@ def _dma_interrupt(machine: Machine, asked: Interrupt) -> Check:
         return Finding(not wrong, saw, f"{_INTERRUPTS}, /proc/irq/N/smp_affinity, smp_affinity_list", repair)
 
     expected = f"CPU {asked.cpu}: {mask:x} in smp_affinity, {asked.cpu} in smp_affinity_list"
-    collect = machine.collect(_INTERRUPTS) + "; the same for /proc/irq/N/smp_affinity and smp_affinity_list"
+    collect = machine.collect(_INTERRUPTS) + "; the same for /proc/irq/N/smp_affinity or smp_affinity_list"
     return check("dma-interrupt", "DMA interrupt", Kind.ENVIRONMENT, expected, look, collect)
 
 
@@ -403,6 +419,9 @@ def _core_status(machine: Machine) -> Check:
             raise Undecided(
                 "ID does not read as ours, so STATUS tells nothing", machine.config_path, "see register map"
             )
+        if status == ALL_ONES:
+            saw = f"STATUS reads {status:#010x}: nobody answers there"
+            return Finding(False, saw, machine.config_path, machine.look_again)
         on = [name.upper() for name, value in status.fields().items() if value]
         saw = f"STATUS reads {status:#010x} ({', '.join(on) or 'nothing set'})"
         power_state = machine.platform.boot.power_state

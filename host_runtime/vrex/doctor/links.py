@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vrex.doctor.config_space import ALL_ONES
 from vrex.doctor.environment_image import image_variables, printed_variables
 from vrex.doctor.kernel_command_line import parameter
 from vrex.doctor.machine import Machine, NoAnswer, first_found
@@ -119,5 +120,7 @@ def _enabled(machine: Machine) -> Finding:
     except NoAnswer as why:
         return Finding(False, f"CTRL cannot be read: {why.saw}", source, why.repair)
     saw = f"CTRL at {core.ctrl_offset:#x} reads {core.ctrl:#010x}"
+    if core.ctrl == ALL_ONES:
+        return Finding(False, f"{saw}: nobody answers there", source, machine.look_again)
     repair = f"sudo setpci {machine.selected} {core.ctrl_offset:x}.l=1:1"
     return Finding(bool(core.ctrl.enable), saw, source, repair)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from vrex.doctor.config_space import Core, NoCore, find_core, vendor_and_device
 from vrex.doctor.kernel_command_line import cpu_list, default_entry, isolated_by, parameter, with_parameters
-from vrex.doctor.tree import Malformed, Missing, Tree, Undecided, printable, quoted
+from vrex.doctor.tree import PADDING, Empty, Malformed, Missing, Tree, Undecided, printable, quoted
 from vrex.platforms import Platform, version
 
 Found = TypeVar("Found")
@@ -103,11 +103,11 @@ class Machine:
         """
         try:
             return self.tree.line(_CMDLINE), _CMDLINE
-        except (Missing, Malformed) as first:
+        except (Missing, Empty) as first:
             try:
                 return self.tree.line(_BOOTARGS), _BOOTARGS
             except Missing:
-                if isinstance(first, Malformed):
+                if isinstance(first, Empty):
                     raise first from None
                 raise Missing(_CMDLINE, _BOOTARGS) from None
 
@@ -122,9 +122,11 @@ class Machine:
         """The CPUs that the scheduler leaves alone, and where that was read."""
 
         def by_kernel() -> tuple[set[int], str]:
-            text = self.tree.text(_ISOLATED).strip("\0 \n")  # an empty list is a list
+            text = self.tree.text(_ISOLATED)
+            if not text:  # an empty list is an empty line; this is a copy without its contents
+                raise Missing(_ISOLATED)
             try:
-                return cpu_list(text), _ISOLATED
+                return cpu_list(text.strip(PADDING)), _ISOLATED
             except ValueError as error:
                 raise Malformed(_ISOLATED, str(error)) from None
 
@@ -199,11 +201,7 @@ class Machine:
         if len(config) < _HEADER_BYTES:
             raise Malformed(self.config_path, f"{len(config)} bytes, {_CONFIG_BYTES} expected")
         if config[:4] == b"\xff\xff\xff\xff":
-            raise NoAnswer(
-                "the device reads all ones: it has gone",
-                f"sudo sh -c 'echo 1 > {folder}/remove'\nsudo sh -c 'echo 1 > /sys/bus/pci/rescan'\n"
-                "if it still reads all ones, take the power off and on",
-            )
+            raise NoAnswer("the device reads all ones: it has gone", self.look_again)
         if config[:4] == bytes(4):
             raise NoAnswer("the device reads all zeros", self._elsewhere or "load the core's image and rescan")
         return config
@@ -212,6 +210,14 @@ class Machine:
     def config_path(self) -> str:
         """The file of the function's config space."""
         return f"{_PCI_DEVICES}/{self.device}/config"
+
+    @property
+    def look_again(self) -> str:
+        """What to do about something that reads all ones: nobody answers there."""
+        return (
+            f"sudo sh -c 'echo 1 > {_PCI_DEVICES}/{self.device}/remove'\nsudo sh -c 'echo 1 > /sys/bus/pci/rescan'\n"
+            "if it still reads all ones, take the power off and on"
+        )
 
     @property
     def selected(self) -> str:

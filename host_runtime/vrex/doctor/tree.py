@@ -19,6 +19,9 @@ from pathlib import Path
 #: More than any file that is looked at holds; what comes after is left out.
 MOST_BYTES = 64 << 20
 
+#: What drivers, device trees and copies put around a value, in any mixture.
+PADDING = "\0 \t\r\n\v\f"
+
 _MOST_LINKS = 40  # as the kernel has it
 _COMMAND_SECONDS = 20
 _MOST_QUOTED = 60
@@ -73,6 +76,13 @@ class Malformed(Undecided):
 
     def __init__(self, source: str, why: str) -> None:
         super().__init__(f"{source}: malformed: {why}", source)
+
+
+class Empty(Malformed):
+    """Nothing is in it, as in the copies that tar makes of procfs and sysfs."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(source, "it is empty")
 
 
 @dataclass(frozen=True)
@@ -204,14 +214,14 @@ class Tree:
         Missing, Unreadable
             As for `read`.
         Malformed
-            It is empty, or longer than a line.
+            It is empty (`Empty`), or longer than a line.
         """
-        lines = self.text(path).rstrip("\0").split("\n")
-        if not lines[0].strip():
-            raise Malformed(path, "it is empty")
-        if any(line.strip() for line in lines[1:]):
+        lines = [line.strip(PADDING) for line in self.text(path).strip(PADDING).split("\n")]
+        if len(lines) > 1:
             raise Malformed(path, f"one line expected, not {len(lines)}")
-        return lines[0].strip()
+        if not lines[0]:
+            raise Empty(path)
+        return lines[0]
 
     def entries(self, folder: str) -> list[str]:
         """The names in a folder, in order. Raises as `read` does."""

@@ -70,6 +70,13 @@ def replay(
     from vrex.session.format import SessionReader
     from vrex.session.replay import replay as play
 
+    if extract is not None:
+        _check_prefix(extract)
+    if verilog is not None and transport != "rtl" and extract is None:
+        raise typer.BadParameter(
+            f"nothing compiles Verilog on the {transport}; say --transport rtl, or --extract to cut what differs down",
+            param_hint="'--verilog'",
+        )
     with SessionReader(file) as reader:
         metadata = reader.metadata
         fresh = _opener(transport, reader, verilog)
@@ -99,6 +106,16 @@ def replay(
     if as_json:
         typer.echo(json.dumps(record))
     raise typer.Exit(1)
+
+
+def _check_prefix(prefix: Path) -> None:
+    """See before the work that its two files can be put there."""
+    from vrex.files import check_file
+    from vrex.session.extract import module_path, session_path
+
+    if prefix.name in ("", ".."):
+        raise typer.BadParameter(f"{prefix} is a folder; say {prefix / 'small'}", param_hint="'--extract'")
+    check_file(session_path(prefix), module_path(prefix))
 
 
 def _opener(transport: str, reader: SessionReader, verilog: Path | None) -> Callable[[], Bus]:
@@ -152,10 +169,10 @@ def _cut(reader: SessionReader, result: Replay, transport: str, verilog: Path | 
 
 
 def _write(prefix: Path, cut: Cut, reader: SessionReader) -> dict[str, Any]:
-    from vrex.session.extract import write_session, write_test
+    from vrex.session.extract import session_path, write_session, write_test
 
     params = reader.metadata.params
-    session = prefix.with_name(prefix.name + ".parquet")
+    session = session_path(prefix)
     write_session(session, cut.steps, params)
     kind, name = cut.difference.kind
     what = f"Model and gateware differ: {name}{' of ' + kind if kind else ''}."

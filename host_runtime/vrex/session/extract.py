@@ -56,6 +56,16 @@ def test_gateware_answers_as_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
 '''
 
 
+def session_path(prefix: Path) -> Path:
+    """The name of the session file."""
+    return prefix.with_name(f"{prefix.name}.parquet")
+
+
+def module_path(prefix: Path) -> Path:
+    """The name of the test: a module's."""
+    return prefix.with_name(re.sub(r"\W", "_", prefix.name) + "_test.py")
+
+
 def write_session(path: Path, steps: Sequence[Step], params: Params) -> None:
     """Write steps that the model took.
 
@@ -94,7 +104,7 @@ def write_test(prefix: Path, operations: Iterable[Operation], params: Params, wh
     VrexError
         The file cannot be written.
     """
-    path = prefix.with_name(re.sub(r"\W", "_", prefix.name) + "_test.py")  # a module's name
+    path = module_path(prefix)
     script = textwrap.indent("\n".join(_line(operation, params) for operation in operations), "    ")
     with whole_file(path) as temporary:
         temporary.write_text(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 import weakref
 
 import numpy as np
 
+from vrex.errors import VrexError
 from vrex.session.format import SessionMetadata, SessionWriter
 from vrex.session.operation import Answer, Operation, take
 from vrex.session.relay import Relay
@@ -33,19 +35,21 @@ class Recorder(Relay):
     ValueError
         Clocks have passed on it: a session begins at reset.
     VrexError
-        The file cannot be written; raised by any operation, which has been done then.
+        The file cannot be written: found at once where the place will not do, or by any operation, which has been done
+        then.
     """
 
     def __init__(self, bus: Bus, path: str | os.PathLike[str]) -> None:
         super().__init__(bus)
         self._writer = SessionWriter(path, SessionMetadata(bus.params, bus.name))
         # Also when nobody closes it: at the latest when the interpreter ends.
-        self._finish = weakref.finalize(self, _finish, self._writer, bus)
+        self._unclosed = weakref.finalize(self, _finish_unasked, self._writer, bus)
 
     def close(self) -> None:
         """Finish the file and give back the bus."""
         try:
-            self._finish()
+            if self._unclosed.detach():
+                self._writer.finish(self.bus.clock)
         finally:
             super().close()
 
@@ -58,5 +62,8 @@ class Recorder(Relay):
         return step.answer
 
 
-def _finish(writer: SessionWriter, bus: Bus) -> None:
-    writer.finish(bus.clock)
+def _finish_unasked(writer: SessionWriter, bus: Bus) -> None:
+    try:
+        writer.finish(bus.clock)
+    except VrexError as error:  # with nobody left to catch it
+        print(f"vrex: {error}", file=sys.stderr)
