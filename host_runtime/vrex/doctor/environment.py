@@ -274,9 +274,9 @@ def _dma_interrupt(machine: Machine, asked: Interrupt) -> Check:
             ok = ok and cpus == {asked.cpu}
             says.append(f"{name} is CPU {_cpus(cpus)}")
         if ok:
-            for why in undecided:
-                if not (says and isinstance(why, Missing)):
-                    raise why
+            for reason in undecided:
+                if not (says and isinstance(reason, Missing)):
+                    raise reason
         return ok, ", ".join(says)
 
     def look() -> Finding:
