@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import fields
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,6 +91,9 @@ def test_what_cannot_be_used_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda asu: asu.thresholds,
         lambda asu: asu.set_thresholds(t3_age=0),
         lambda asu: setattr(asu, "hash_seed", 1),
+        lambda asu: asu.clear_irq(),
+        lambda asu: asu.clear_counters(),
+        lambda asu: setattr(asu, "irq_enable", 1),
     ],
     ids=[
         "status",
@@ -103,6 +108,9 @@ def test_what_cannot_be_used_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
         "thresholds",
         "set_thresholds",
         "hash_seed",
+        "clear_irq",
+        "clear_counters",
+        "irq_enable",
     ],
 )
 @pytest.mark.parametrize("accesses", [0, 1, 2, 3, 7])
@@ -202,6 +210,75 @@ def test_thresholds_may_go_from_anywhere_to_anywhere(data: st.DataObject) -> Non
                 asu.set_thresholds(t3_age=t3, t2_age=t2, t1_age=t1)
             assert asu.thresholds == before
         assert asu.irq_status == 0
+
+
+@given(st.data())
+def test_the_nearest_age_is_one_that_is_taken(data: st.DataObject) -> None:
+    """Of one argument, whatever the others are that were given or kept."""
+    asu = vrex.open("model", log2_entries=4, window=2)
+    clocks = st.one_of(st.integers(-8, 1000), st.integers(0, 1 << 40))
+    given_ages = data.draw(st.dictionaries(st.sampled_from(["t3_age", "t2_age", "t1_age"]), clocks, min_size=1))
+    before = asu.thresholds
+    for _ in range(len(given_ages) + 1):
+        try:
+            asu.set_thresholds(**given_ages)
+        except ValueError as error:
+            name = str(error).split()[0]
+            nearest = [int(word) for word in str(error).rpartition("nearest: ")[2].split(" and ")]
+            assert asu.thresholds == before
+            given_ages[name] = data.draw(st.sampled_from(nearest))
+        else:
+            break
+    else:
+        pytest.fail(f"{given_ages} is still refused")
+    assert all(getattr(asu.thresholds, name[:2]).age == age for name, age in given_ages.items())
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda asu: asu.set_thresholds(t3_age=100.0), "t3_age must be an integer, not 100.0"),
+        (lambda asu: asu.set_thresholds(t1_age="100"), "t1_age must be an integer, not '100'"),
+        (lambda asu: asu.set_thresholds(t3_count="5"), "t3_count must be an integer, not '5'"),
+        (lambda asu: setattr(asu, "tick_shift", 2.5), "TIMEBASE.TICK_SHIFT must be an integer, not 2.5"),
+        (lambda asu: setattr(asu, "entries", 8.0), "entries must be an integer, not 8.0"),
+        (lambda asu: setattr(asu, "hash_seed", None), "HASH_SEED.SEED must be an integer, not None"),
+        (lambda asu: asu.query(256.0), "address must be an integer, not 256.0"),
+        (lambda asu: asu.clear_irq("7"), "IRQ_STATUS must be an integer, not '7'"),
+        (lambda asu: setattr(asu, "irq_enable", 1.5), "IRQ_ENABLE must be an integer, not 1.5"),
+        (lambda asu: asu.write_fields({"CTRL.ENABLE": 1, "T3.AGE": 5.5}), "T3.AGE must be an integer, not 5.5"),
+    ],
+)
+def test_what_is_no_integer_is_named(call: Callable[[KvAsu], object], message: str) -> None:
+    asu = vrex.open("model", log2_entries=4, window=2)
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        call(asu)
+    assert not asu.enabled
+
+
+def test_numpys_integers_will_do() -> None:
+    asu = vrex.open("model", log2_entries=4, window=2)
+    asu.set_thresholds(t3_age=np.uint16(100), t3_count=np.int8(7))
+    asu.entries = np.int64(8)
+    assert (asu.thresholds.t3.count, asu.thresholds.t3.age, asu.entries) == (7, 100, 8)
+    asu.enable()
+    assert not asu.query(np.uint64(256)).tracked
+
+
+def test_a_device_that_comes_back_is_asked_anew() -> None:
+    image = ConfigImage.of()
+    asu = KvAsu(image, timeout=1)
+    with pytest.raises(KvAsuTimeoutError):
+        asu.evict()
+    there = bytes(image.data)
+    image.vanish()
+    with pytest.raises(DeviceGoneError):
+        asu.evict()
+    image.data[:] = there
+    image.put(BASE + Evict.OFFSET, 0)
+    with pytest.raises(KvAsuTimeoutError):
+        asu.evict()
+    assert image.data[BASE + Evict.OFFSET] == 1  # started
 
 
 @given(shift=st.integers(0, 24), clocks=st.integers(0, 1 << 41))

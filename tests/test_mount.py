@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ from vrex.cli import main
 from vrex.errors import DeviceBusyError, DeviceGoneError, VrexError
 from vrex.kv_asu import KvAsu, Threshold
 from vrex.mount.config_file import ConfigFile, accesses
-from vrex.mount.serving import check_folder
+from vrex.mount.serving import check_folder, check_fuse
 from vrex.mount.traffic import Traffic
 from vrex.mount.tree import PciTree
 from vrex.mount.turns import Turns
@@ -48,6 +48,7 @@ from vrex.transports.model import ModelTransport
 from vrex.transports.sysfs import SysfsTransport
 
 PARAMS = Params(log2_entries=4, window=2)
+LOADED_NS = time.time_ns()
 CTRL = 0x800
 T3, HASH_SEED, COLD_WATERMARK = CTRL + 0x18, CTRL + 0x30, CTRL + 0x2C
 
@@ -296,9 +297,54 @@ def test_a_machine_without_fuse(
     monkeypatch.setattr(os, "open", refused)
     assert main(["mount", str(tmp_path)]) == 1
     said = one_line(capsys)
-    assert "mount needs /dev/fuse (Operation not permitted): apt-get install fuse3" in said
+    assert "mount needs /dev/fuse (Operation not permitted): " in said
     assert "--device /dev/fuse --cap-add SYS_ADMIN" in said
 
+
+@pytest.mark.parametrize(
+    ("device", "program", "advice"),
+    [(True, True, False), (True, False, True), (False, True, True), (False, False, True)],
+)
+def test_what_is_there_need_not_be_installed(
+    device: bool, program: bool, advice: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A device that is there and of no use is a matter of rights."""
+    exists, opened = Path.exists, os.open
+
+    def refused(path: object, *rest: int, **options: int) -> int:
+        if path == "/dev/fuse":
+            raise OSError(errno.EPERM if device else errno.ENOENT, "no")
+        return opened(path, *rest, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setitem(sys.modules, "mfusepy", os)
+    monkeypatch.setattr(os, "open", refused)
+    monkeypatch.setattr(Path, "exists", lambda self: device if self == Path("/dev/fuse") else exists(self))
+    monkeypatch.setattr("shutil.which", lambda name: "/bin/fusermount3" if program else None)
+    with pytest.raises(VrexError, match=r"^mount needs /dev/fuse \(no\): ") as caught:
+        check_fuse()
+    assert ("apt-get install fuse3" in str(caught.value)) is advice
+    assert "--cap-add SYS_ADMIN" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [".", ""])
+def test_the_folder_one_stands_in_will_do(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served: list[Path] = []
+    monkeypatch.setattr("vrex.mount.serving.check_fuse", lambda: None)
+    monkeypatch.setattr("vrex.mount.serving.serve", lambda bus, folder, **_: served.append(folder))
+    monkeypatch.chdir(tmp_path)
+    assert main(["mount", *SMALL, name]) == 0
+    assert served == [tmp_path]
+    assert capsys.readouterr().err == f"{tmp_path}: unmounted\n"
+    (tmp_path / "file").write_text("")
+    assert main(["mount", *SMALL, name]) == 1
+    assert f"{tmp_path}: not empty" in one_line(capsys)
+    with pytest.raises(VrexError, match=r"something is mounted there"):
+        check_folder(Path("/"))
+
+
+CONFIG_FILE = Path("devices", "0000:00:02.0", "config")
 
 # The real thing. One small device for all of these; each begins with what it needs.
 
@@ -501,6 +547,43 @@ for _ in range(300):
     assert os.pwrite(file, data, offset) == 2
     assert os.pread(file, 2, offset) == data, "somebody else's bytes"
 """
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda mount: os.open(mount / "new", os.O_CREAT | os.O_WRONLY), errno.EACCES),
+        (lambda mount: (mount / "new").mkdir(), errno.EPERM),
+        (lambda mount: os.mkfifo(mount / "new"), errno.EPERM),
+        (lambda mount: (mount / "new").symlink_to("devices"), errno.EPERM),
+        (lambda mount: (mount / CONFIG_FILE).unlink(), errno.EPERM),
+        (lambda mount: (mount / "slots").rmdir(), errno.EPERM),
+        (lambda mount: (mount / CONFIG_FILE).rename(mount / "new"), errno.EPERM),
+        (lambda mount: (mount / "new").hardlink_to(mount / CONFIG_FILE), errno.EPERM),
+        (lambda mount: (mount / CONFIG_FILE).chmod(0o600), errno.EPERM),
+        (lambda mount: os.chown(mount / CONFIG_FILE, 1, 1), errno.EPERM),
+        (lambda mount: os.utime(mount / CONFIG_FILE), errno.EPERM),
+    ],
+    ids=["create", "mkdir", "mknod", "symlink", "unlink", "rmdir", "rename", "link", "chmod", "chown", "utime"],
+)
+def test_the_tree_stays_as_it_is(change: Callable[[Path], object], code: int, mount: Path) -> None:
+    """Refused as sysfs refuses it, not as a call that does not exist."""
+    with pytest.raises(OSError, match=r".+") as caught:
+        change(mount)
+    assert errno.errorcode[caught.value.errno or 0] == errno.errorcode[code]
+    assert (mount / CONFIG_FILE).is_file()
+    assert not (mount / "new").exists()
+
+
+def test_times_are_those_of_the_mount(mount: Path) -> None:
+    times = {
+        time_ns
+        for path in (mount, mount / "devices", mount / CONFIG_FILE)
+        for status in [path.stat()]
+        for time_ns in (status.st_atime_ns, status.st_mtime_ns, status.st_ctime_ns)
+    }
+    assert len(times) == 1
+    assert LOADED_NS <= times.pop() <= time.time_ns()
 
 
 def test_two_processes_at_once(mount: Path, config: int) -> None:

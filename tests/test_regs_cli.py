@@ -64,6 +64,30 @@ def test_what_is_set_stays_in_a_device(root: Path, capsys: pytest.CaptureFixture
     )
 
 
+@pytest.mark.parametrize(
+    ("wrong", "code"), [("T3.AGE=99999999", 2), ("STATUS=1", 2), ("CTLR=1", 2), ("T3.AGE=x", 2), ("T1=0x100000000", 2)]
+)
+def test_a_usage_error_changes_nothing(wrong: str, code: int, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = out(capsys, "dump", "--root", root)
+    assert main(["regs", "set", "--root", str(root), "CTRL=1", "T3.COUNT=7", wrong]) == code
+    capsys.readouterr()
+    assert out(capsys, "dump", "--root", root) == before
+
+
+def test_assignments_are_made_in_the_order_given(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Words and fields alike; fields of one register are one write, unless it is written whole in between."""
+    text = out(capsys, "set", "TIMEBASE.TICK_SHIFT=4", "CTRL=1", "T3.AGE=9", "T3.COUNT=8", "--root", root)
+    assert [line.split()[0] for line in text.splitlines()] == ["TIMEBASE.TICK_SHIFT", "CTRL", "T3.AGE", "T3.COUNT"]
+    assert main(["regs", "set", "--root", str(root), "CTRL=1", "TIMEBASE=5", "T3.AGE=7"]) == 1
+    assert "TIMEBASE can only be written while the core is disabled" in capsys.readouterr().err
+    assert out(capsys, "get", "T3.AGE", "--root", root) == "T3.AGE 9\n"
+    out(capsys, "set", "CTRL.ENABLE=0", "TIMEBASE=5", "CTRL=1", "CTRL.DECAY=halve", "CTRL=0", "T1=0x780001",
+        "CTRL.ENABLE=1", "--root", root)  # fmt: skip
+    assert out(capsys, "get", "CTRL.ENABLE", "CTRL.DECAY", "TIMEBASE.TICK_SHIFT", "T1.AGE", "--root", root).split() == [
+        "CTRL.ENABLE", "1", "CTRL.DECAY", "0", "(HOLD)", "TIMEBASE.TICK_SHIFT", "5", "T1.AGE", "120",
+    ]  # fmt: skip
+
+
 def test_a_model_is_fresh_each_time(capsys: pytest.CaptureFixture[str]) -> None:
     assert out(capsys, "set", "CTRL.DECAY=1") == "CTRL.DECAY 1 (HALVE)\n"
     assert out(capsys, "get", "CTRL.DECAY") == "CTRL.DECAY 0 (HOLD)\n"
@@ -142,6 +166,10 @@ def test_watch_on_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: py
         (["dump", "--transport", "model", "--root", "."], "model has no device or root; leave --transport out"),
         (["dump", "--device", "2.0"], "device must be a PCI address like 0000:00:02.0, not '2.0'"),
         (["watch", "--count", "0"], "for '--count'"),
+        *(
+            (["watch", "--interval", seconds], f"{seconds!r} is not a number of seconds, 0 to 86400")
+            for seconds in ("inf", "nan", "1e300", "-1", "86401", "soon")
+        ),
         (["get"], "Missing argument"),
     ],
 )
@@ -160,7 +188,11 @@ def test_wrong_usage_is_one_line_and_code_2(
     [
         (["set", "T3.AGE=60"], "the core refused T3 0x003c0005"),
         (["set", "CTRL.ENABLE=1", "T1.AGE=60"], "T1 can only be written while the core is disabled"),
+        (["set", "T3.AGE=60"], "is out of range or out of order (T3.AGE <= T2.AGE <= T1.AGE); see"),
+        (["set", "TIMEBASE.TICK_SHIFT=25"], "a value is out of range; see docs/registers.md, TIMEBASE"),
+        (["set", "CTRL.ENABLE=1", "T1.AGE=60"], "disable it first (CTRL.ENABLE = 0)"),
         (["dump", "--root", "none"], "none: no such folder"),
+        (["dump", "--root", "file"], "file: not a folder; --root names what stands for /sys/bus/pci"),
         (["dump", "--root", ".", "--device", "00:03.0"], "there is no device 0000:00:03.0, only 0000:00:02.0"),
     ],
 )
@@ -168,6 +200,7 @@ def test_failures_are_one_line_and_code_1(
     arguments: list[str], message: str, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(root)
+    Path("file").write_text("")
     assert main(["regs", *arguments]) == 1
     error = capsys.readouterr().err
     assert error.startswith("vrex: ")

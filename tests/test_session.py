@@ -6,11 +6,13 @@ import errno
 import gc
 import json
 import os
+import random
 import shutil
 import socket
 import stat
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -316,8 +318,9 @@ def test_other_files_are_named(session: Path, tmp_path: Path) -> None:
         (lambda data: data | {"params": {"wind": 3}}, "its metadata is damaged"),
         (lambda data: data | {"calls": 1}, "says 1 calls and holds"),
         (lambda data: {"version": [1, 9]}, "its metadata is damaged"),
+        (lambda data: data | {"clocks": float("inf")}, "its metadata is damaged"),
     ],
-    ids=["newer", "no version", "no such build", "no such parameter", "other calls", "nothing else"],
+    ids=["newer", "no version", "no such build", "no such parameter", "other calls", "nothing else", "endless"],
 )
 def test_other_metadata(change: Callable[[dict], dict], match: str, session: Path, tmp_path: Path) -> None:
     table = pq.read_table(session)
@@ -334,6 +337,90 @@ def test_a_newer_minor_version_is_read(session: Path, tmp_path: Path) -> None:
     table = pq.read_table(session).append_column("more", pa.array([0] * data["calls"]))
     pq.write_table(table.replace_schema_metadata({"vrex.session": json.dumps(data)}), other)
     assert plain(steps_of(other)) == plain(steps_of(session))
+
+
+def edited(session: Path, other: Path, column: str, row: int, value: object) -> Path:
+    """A session with one value changed."""
+    table = pq.read_table(session)
+    values = table.column(column).to_pylist()
+    values[row] = value
+    field = table.schema.field(column)
+    if value is None:
+        field = field.with_nullable(True)
+    index = table.schema.get_field_index(column)
+    pq.write_table(table.set_column(index, field, pa.array(values, field.type)), other)
+    return other
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "value", "match"),
+    [
+        ("read", "offset", 5000, "offset must be a multiple of 4 below 0x1000, not 5000"),
+        ("read", "offset", 257, "offset must be a multiple of 4"),
+        ("read", "size", 3, "size must be 1, 2 or 4 bytes, not 3"),
+        ("write", "size", 0, "size must be 1, 2 or 4 bytes, not 0"),
+        ("write", "value", 1 << 40, "value of write must fit 4 bytes, not 1099511627776"),
+        ("query_lines", "min_tlevel", 200, "min_tlevel of query_lines must be 0 to 3, not 200"),
+        ("query_lines", "addresses", [1 << 63], "an address of query_lines has more than 40 bits"),
+        ("observe", "addresses", [(1 << 40) + 256], "an address of observe has more than 40 bits"),
+        ("observe", "addresses", [], "0 commands have 1 answers"),
+        ("idle", "addresses", [256], "idle has no addresses"),
+        ("idle", "value", 1 << 40, "1099511627776 clocks pass in a session of"),
+        ("evict_lines", "value", 1 << 60, "1152921504606846976 commands have"),
+        ("power_good", "value", 2, "value of power_good must be 0 or 1, not 2"),
+        ("read", "min_tlevel", None, "min_tlevel is missing in a row"),
+        ("observe", "addresses", None, "addresses is missing in a row"),
+    ],
+)
+def test_an_edited_argument_is_named(
+    kind: str, column: str, value: object, match: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "some.parquet"
+    with Recorder(ModelTransport(replace(SMALL, addr_width=40)), path) as recorder:
+        recorder.idle(9)
+        recorder.observe([256])
+        recorder.query_lines([256])
+        recorder.evict_lines(1)
+        recorder.write(recorder.params.config_base + 8, 1, 4)
+        recorder.read(recorder.params.config_base + 8, 4)
+        recorder.power_good = False
+    row = next(index for index, step in enumerate(steps_of(path)) if step.operation.kind == kind)
+    other = edited(path, tmp_path / "other.parquet", column, row, value)
+    fails(other, rf"damaged in row group 0 \({match}.*; copy it again, or record it again")
+    assert main(["replay", str(other), "--transport", "model"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"vrex: {other}: ")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_is_edited_is_an_error_or_a_difference(
+    seed: int, session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chance = random.Random(seed)
+    table = pq.read_table(session)
+    values: dict[str, Callable[[], object]] = {
+        "kind": lambda: chance.choice([*KINDS, "", "x"]),
+        "clock": lambda: chance.getrandbits(chance.randrange(1, 65)),
+        "min_tlevel": lambda: chance.getrandbits(8),
+        "boost": lambda: chance.random() < 0.5,
+        "offset": lambda: chance.getrandbits(16),
+        "size": lambda: chance.getrandbits(3),
+        "value": lambda: chance.getrandbits(chance.randrange(1, 65)),
+        "data": lambda: chance.getrandbits(32),
+        "irq": lambda: chance.random() < 0.5,
+        "addresses": lambda: [chance.getrandbits(chance.randrange(1, 65)) for _ in range(chance.randrange(3))],
+    }
+    for _ in range(12):
+        column = chance.choice(list(values))
+        other = edited(session, tmp_path / "other.parquet", column, chance.randrange(table.num_rows), values[column]())
+        code = main(["replay", str(other), "--transport", "model", "--json"])
+        captured = capsys.readouterr()
+        if code and not captured.out:
+            assert captured.err.startswith("vrex: ")
+            assert captured.err.count("\n") == 1
+        else:
+            assert json.loads(captured.out)["equal"] is (code == 0)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,7 +24,7 @@ from vrex.errors import (
     VersionError,
     VrexError,
 )
-from vrex.register_access import RegisterFile, find_field
+from vrex.register_access import RegisterFile, find_field, find_register, integer
 from vrex.registers import (
     MAJOR,
     MINOR,
@@ -327,30 +327,34 @@ class KvAsu:
 
         Raises
         ------
+        TypeError
+            A value is no integer.
         ValueError
-            A value cannot be had, with the nearest that can; or the ages are out of order.
+            A value cannot be had beside the others, with the nearest that can.
         ConfigRefusedError
             ``t1_age`` while the core is enabled.
         """
         shift = self.tick_shift
-        most = {T3: 0xFFFF, T2: 0xFFFF, T1: self.limits.t1_age}
         old: dict[type[_Threshold], _Threshold] = {T3: self._read(T3), T2: self._read(T2), T1: self._read(T1)}
-        new: dict[type[_Threshold], _Threshold] = {}
-        for register, count, age in ((T3, t3_count, t3_age), (T2, t2_count, t2_age), (T1, None, t1_age)):
-            fields = {}
-            if count is not None:
-                fields["count"] = count
-            if age is not None:
-                name = f"{register.NAME.lower()}_age"
-                fields["age"] = _ticks(name, age, shift, least=int(register is T1), most=most[register])
-            new[register] = old[register].replace(**fields)
-        ages = {register: value.age for register, value in new.items()}
-        for lower, upper in ((T3, T2), (T2, T1)):
-            if ages[lower] > ages[upper]:
-                names = [f"{register.NAME.lower()}_age" for register in (lower, upper)]
-                raise ValueError(
-                    f"{names[0]} must be at most {names[1]}, {ages[upper] << shift} clocks, not {ages[lower] << shift}"
-                )
+        given = {T3: _integer("t3_age", t3_age), T2: _integer("t2_age", t2_age), T1: _integer("t1_age", t1_age)}
+        counts = {T3: _integer("t3_count", t3_count), T2: _integer("t2_count", t2_count), T1: None}
+        ages: dict[type[_Threshold], int] = {}
+        most = self.limits.t1_age
+        below = [T2, T3]
+        for register in (T1, T2, T3):  # each has room up to the one above, which stands already
+            age = given[register]
+            if age is None:
+                most = ages[register] = old[register].age
+            else:
+                # Those below take theirs away; what is asked for them and is too much has its own error.
+                taken = [old[lower].age if given[lower] is None else -(-given[lower] >> shift) for lower in below]
+                least = max([int(register is T1), *(ticks for ticks in taken if ticks <= most)])
+                most = ages[register] = _ticks(f"{register.NAME.lower()}_age", age, shift, least=least, most=most)
+            below = below[1:]
+        new = {
+            register: value.replace(age=ages[register], **({} if (n := counts[register]) is None else {"count": n}))
+            for register, value in old.items()
+        }
         if new[T1] != old[T1]:
             self._check_disabled(T1)
         for register in (T1, T2, T3):  # what gets longer makes room from above,
@@ -423,7 +427,8 @@ class KvAsu:
 
     def clear_irq(self, status: int = 0b111) -> None:
         """Clear the bits of IRQ_STATUS that are set in ``status``."""
-        self._write(IrqStatus, status)
+        self._write(IrqStatus, self.regs[IrqStatus].check_word(status))
+        self._read(IrqStatus)  # a device that has gone takes any write
 
     @property
     def irq_enable(self) -> IrqEnable:
@@ -486,6 +491,7 @@ class KvAsu:
             The query port is never idle.
         """
         width = self.params.addr_width
+        address = integer("address", address)
         if not 0 <= address < 1 << width:
             raise ValueError(f"address must have {width} bits, not {address:#x}")
         if Query in self._unanswered:  # its answer would be taken for ours
@@ -539,31 +545,52 @@ class KvAsu:
         value: int = getattr(self._read(register), name)
         return value
 
-    def write_fields(self, values: dict[str, int]) -> None:
+    def write_fields(self, values: Mapping[str, int]) -> None:
         """Write fields by their paths; those of one register in one write, in the order of first mention.
+
+        Raises as `assign`.
+        """
+        self.assign(values.items())
+
+    def assign(self, assignments: Iterable[tuple[str, int]]) -> None:
+        """Write fields, by paths like ``CTRL.DECAY``, and whole registers, by names, in the order given.
+
+        Fields of one register are one write, at the first's place, unless the whole register is written between them.
 
         Raises
         ------
-        ValueError
-            There is no such field, it can only be read, or the value does not fit. Found before anything is written.
+        TypeError, ValueError
+            There is no such field or register, it can only be read, or the value does not fit. Found before anything is
+            written.
         ConfigRefusedError
             The core refused a write; those before it have happened.
         """
-        writes: dict[type[Register], dict[str, int]] = {}
-        for path, value in values.items():
+        writes: list[tuple[type[Register], int | dict[str, int]]] = []
+        last: dict[type[Register], dict[str, int]] = {}  # where more fields of a register go
+        for path, value in assignments:
+            if "." not in path:
+                register = find_register(path)
+                writes.append((register, self.regs[register].check_word(value)))
+                last.pop(register, None)
+                continue
             register, name = find_field(path)
-            writes.setdefault(register, {})[name] = value
-        for register, fields in writes.items():
-            register.of(**fields)
-            self.regs[register].check_writable(*fields)
-        for register, fields in writes.items():
-            self.regs[register].modify(**fields)
+            checked = self.regs[register].check_fields({name: value})
+            if register not in last:
+                last[register] = {}
+                writes.append((register, last[register]))
+            last[register] |= checked
+        for register, what in writes:
+            if isinstance(what, int):
+                self.regs[register].write(what)
+            else:
+                self.regs[register].modify(**what)
 
     # The machinery
 
     def _read(self, register: type[R]) -> R:
         word = self.transport.read(self.base + register.OFFSET, 4)
         if word == _ALL_ONES and self.transport.read(self.base + Id.OFFSET, 4) == _ALL_ONES:
+            self._unanswered.clear()  # whatever answers here again, it has not been asked
             raise DeviceGoneError(
                 f"{self.transport}: {register.NAME} reads all ones: the device has gone; see `vrex doctor`"
             )
@@ -586,17 +613,17 @@ class KvAsu:
             if all(now[field.name] == wanted[field.name] for field in written):
                 return
         else:
-            self.clear_irq(IrqStatus.of(config_error=1))
+            self._write(IrqStatus, IrqStatus.of(config_error=1))
         raise ConfigRefusedError(
-            f"{self.transport}: the core refused {register(word)!r}: a value is out of range or out of order "
-            f"(T3.AGE <= T2.AGE <= T1.AGE); see docs/registers.md, {register.NAME}"
+            f"{self.transport}: the core refused {register(word)!r}: a value is out of range"
+            f"{_ORDER.get(register, '')}; see docs/registers.md, {register.NAME}"
         )
 
     def _check_disabled(self, register: type[Register]) -> None:
         if self.enabled:
             raise ConfigRefusedError(
                 f"{self.transport}: {register.NAME} can only be written while the core is disabled; "
-                "call disable() first"
+                "disable it first (CTRL.ENABLE = 0)"
             )
 
     def _operate(self, register: type[R], timeout: float | None) -> R:
@@ -646,9 +673,16 @@ def _recorded(transport: Transport, path: str | os.PathLike[str]) -> Bus:
     return Recorder(_bus(transport), path)
 
 
+#: What else may be wrong with a value that is refused.
+_ORDER = dict.fromkeys((T3, T2, T1), " or out of order (T3.AGE <= T2.AGE <= T1.AGE)")
+
 _ACTIVE = Status.of(active=1)
 _BUSY = Status.of(busy=1)
 _DONE = Evict.of(done=1)  # the same bit in QUERY
+
+
+def _integer(name: str, value: int | None) -> int | None:
+    return None if value is None else integer(name, value)
 
 
 def _ticks(name: str, clocks: int, shift: int, *, least: int, most: int) -> int:
@@ -660,12 +694,13 @@ def _ticks(name: str, clocks: int, shift: int, *, least: int, most: int) -> int:
     above = below if clocks <= below << shift else min(below + 1, most)
     nearest = dict.fromkeys((below << shift, above << shift))
     raise ValueError(
-        f"{name} must be {least << shift} to {most << shift} clocks in steps of {tick} (TICK_SHIFT is {shift}), "
-        f"not {clocks}; nearest: {' and '.join(map(str, nearest))}"
+        f"{name} must be {least << shift} to {most << shift} clocks (T3.AGE <= T2.AGE <= T1.AGE <= LIMITS.T1_AGE) in "
+        f"steps of {tick} (TICK_SHIFT is {shift}), not {clocks}; nearest: {' and '.join(map(str, nearest))}"
     )
 
 
 def _log2(name: str, value: int) -> int:
+    value = integer(name, value)
     if value < 1 or value & (value - 1):
         raise ValueError(f"{name} must be a power of two, not {value!r}")
     return value.bit_length() - 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any, Generic, TypeVar, overload
@@ -44,11 +45,7 @@ class RegisterPort(Generic[R]):
         ConfigRefusedError
             The core refused it.
         """
-        if not is_writable(self.register):
-            raise ValueError(f"{self.register.NAME} can only be read")
-        if not 0 <= value < 1 << 32:
-            raise ValueError(f"{self.register.NAME} must be 0 to 0xffffffff, not {value!r}")
-        self._write(self.register, value)
+        self._write(self.register, self.check_word(value))
 
     def modify(self, **fields: int) -> None:
         """Write some fields and keep the others; of actions and bits to clear, only those given are written.
@@ -56,24 +53,38 @@ class RegisterPort(Generic[R]):
         Raises
         ------
         TypeError
-            There is no such field.
+            There is no such field, or a value is no integer.
         ValueError
             A field can only be read, or a value does not fit.
         ConfigRefusedError
             The core refused it.
         """
-        self.check_writable(*fields)
+        fields = self.check_fields(fields)
         keeps = any(field.access == READ_WRITE for field in self.register.FIELDS.values())
         # Actions read 0, and bits to clear never share a register with what is kept.
         kept = self.read() if keeps else 0
         self.write(self.register(kept).replace(**fields))
 
-    def check_writable(self, *fields: str) -> None:
-        """Raise `ValueError` if one of the fields can only be read."""
-        for name in fields:
+    def check_word(self, value: int) -> int:
+        """A value for the whole register, checked; raises `TypeError` and `ValueError` as `write` does."""
+        if not is_writable(self.register):
+            raise ValueError(f"{self.register.NAME} can only be read")
+        value = integer(self.register.NAME, value)
+        if not 0 <= value < 1 << 32:
+            raise ValueError(f"{self.register.NAME} must be 0 to 0xffffffff, not {value!r}")
+        return value
+
+    def check_fields(self, values: Mapping[str, int]) -> dict[str, int]:
+        """Values for some fields, checked; raises `TypeError` and `ValueError` as `modify` does."""
+        checked = {}
+        for name, value in values.items():
             field = self.register.FIELDS.get(name)
+            path = f"{self.register.NAME}.{field.name if field else name}"
             if field is not None and field.access not in _WRITABLE:
-                raise ValueError(f"{self.register.NAME}.{field.name} can only be read ({field.access})")
+                raise ValueError(f"{path} can only be read ({field.access})")
+            checked[name] = integer(path, value)
+        self.register.of(**checked)
+        return checked
 
 
 class RegisterFile(Mapping[str, RegisterPort[Any]]):
@@ -103,6 +114,20 @@ class RegisterFile(Mapping[str, RegisterPort[Any]]):
 
     def __len__(self) -> int:
         return len(self._ports)
+
+
+def integer(name: str, value: object) -> int:
+    """An integer of any type, numpy's too, as an int.
+
+    Raises
+    ------
+    TypeError
+        It is none.
+    """
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, not {value!r}") from None
 
 
 def find_register(name: str) -> type[Register]:

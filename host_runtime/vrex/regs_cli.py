@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 #: The transports that a command can open by itself.
 _TRANSPORTS = ("model", "rtl", "sysfs")
 
+_DAY = 86_400
+
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -32,6 +34,16 @@ def _transport(text: str) -> str:
     if text not in _TRANSPORTS:
         raise typer.BadParameter(f"{text!r} is not one of {', '.join(_TRANSPORTS)}")
     return text
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= _DAY:
+        raise typer.BadParameter(f"{text!r} is not a number of seconds, 0 to {_DAY}")
+    return value
 
 
 TransportOption = Annotated[
@@ -131,11 +143,13 @@ def set_(
     root: RootOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write fields, those of one register at once, or whole registers; then print what they read."""
+    """Write fields and whole registers, in the order given; then print what they read.
+
+    Fields of one register are one write. Nothing is written unless every name and value is right.
+    """
     from vrex.register_access import field_value, find_field, find_register
 
-    fields: dict[str, int] = {}
-    words: dict[str, int] = {}
+    values: list[tuple[str, int]] = []
     with _usage():
         for assignment in assignments:
             name, equals, text = assignment.partition("=")
@@ -143,16 +157,14 @@ def set_(
                 raise ValueError(f"{assignment!r} is no assignment like T3.AGE=30")
             if "." in name:
                 register, attribute = find_field(name)
-                fields[f"{register.NAME}.{register.FIELDS[attribute].name}"] = field_value(name, text)
+                values.append((f"{register.NAME}.{register.FIELDS[attribute].name}", field_value(name, text)))
             else:
-                words[find_register(name).NAME] = _word(name, text)
+                values.append((find_register(name).NAME, _word(name, text)))
     with _open(transport, device, root) as asu:
         with _usage():
-            for name, value in words.items():
-                asu.regs[name].write(value)
-            asu.write_fields(fields)
-        values = {name: _get(asu, name) for name in (*words, *fields)}
-    _print_values(values, as_json)
+            asu.assign(values)
+        read = {name: _get(asu, name) for name, _ in values}
+    _print_values(read, as_json)
 
 
 @app.command(epilog=_examples("vrex regs dump", "vrex regs dump --root mnt --json"))
@@ -174,7 +186,9 @@ def watch(
     transport: TransportOption = None,
     device: DeviceOption = None,
     root: RootOption = None,
-    interval: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Time between two looks.")] = 1.0,
+    interval: Annotated[
+        float, typer.Option(parser=_seconds, metavar="SECONDS", help="Time between two looks, at most a day.")
+    ] = 1.0,
     count: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Looks; until interrupted unless given.", show_default=False)
     ] = None,

@@ -82,6 +82,8 @@ def mount(
         profile, log2_entries=log2_entries, window=window, hash_stages=hash_stages, table_stages=table_stages,
         stamp_width=stamp_width, addr_width=addr_width, config_base=config_base,
     )  # fmt: skip
+    if folder == Path():  # "." is what lies under the mount, to whoever stands in it
+        folder = folder.resolve()
     check_folder(folder)
     check_fuse()
     turns = Turns()

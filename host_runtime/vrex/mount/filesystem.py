@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -30,12 +31,14 @@ class PciFilesystem(mfusepy.Operations):
     def __init__(self, tree: PciTree, mounted: Callable[[], None]) -> None:
         self._tree = tree
         self._mounted = mounted
+        self._since = time.time_ns()
 
     def init(self, path: str) -> None:
         self._mounted()
 
     def getattr(self, path: str, fh: int | None = None) -> dict[str, Any]:
         owner = {"st_uid": os.getuid(), "st_gid": os.getgid()}
+        owner |= dict.fromkeys(("st_atime", "st_mtime", "st_ctime"), self._since)
         names = self._tree.names(path)
         if names is not None:
             return {**owner, "st_mode": stat.S_IFDIR | 0o755, "st_nlink": 2}
@@ -63,9 +66,48 @@ class PciFilesystem(mfusepy.Operations):
         with _told():
             return self._tree.config.write(offset, data)
 
+    # What sysfs refuses; without these, the kernel would say that the call does not exist.
+
+    def create(self, path: str, mode: int, fi: Any = None) -> int:
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+    def mknod(self, path: str, mode: int, dev: int) -> int:
+        raise _not_permitted()
+
+    def mkdir(self, path: str, mode: int) -> int:
+        raise _not_permitted()
+
+    def unlink(self, path: str) -> int:
+        raise _not_permitted()
+
+    def rmdir(self, path: str) -> int:
+        raise _not_permitted()
+
+    def rename(self, old: str, new: str) -> int:
+        raise _not_permitted()
+
+    def link(self, target: str, source: str) -> int:
+        raise _not_permitted()
+
+    def symlink(self, target: str, source: str) -> int:
+        raise _not_permitted()
+
+    def chmod(self, path: str, mode: int) -> int:
+        raise _not_permitted()
+
+    def chown(self, path: str, uid: int, gid: int) -> int:
+        raise _not_permitted()
+
+    def utimens(self, path: str, times: tuple[int, int] | None = None) -> int:
+        raise _not_permitted()
+
     def _check_writable(self, path: str) -> None:
         if path != self._tree.config_path:
             raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def _not_permitted() -> OSError:
+    return OSError(errno.EPERM, os.strerror(errno.EPERM))
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import shutil
 import signal
 import tempfile
 import threading
@@ -23,7 +24,7 @@ from vrex.transports.sysfs import DEVICE
 #: way through a kernel to a device and back takes.
 IDLE_CLOCKS = 4096
 
-_INSTALL = "apt-get install fuse3"
+_INSTALL = "apt-get install fuse3, modprobe fuse"
 _CONTAINER = "a container needs --device /dev/fuse --cap-add SYS_ADMIN (docker: --security-opt apparmor:unconfined too)"
 
 
@@ -40,7 +41,7 @@ def check_folder(folder: Path) -> None:
             raise VrexError(f"{folder}: no such folder; make it with mkdir")
         if not folder.is_dir():
             raise VrexError(f"{folder}: not a folder; choose an empty one")
-        if folder.is_mount():
+        if os.path.ismount(folder.resolve()):
             raise VrexError(f"{folder}: something is mounted there; {_unmount(folder)} or choose another folder")
         if any(folder.iterdir()):
             raise VrexError(f"{folder}: not empty, and what is in it would be hidden; choose an empty folder")
@@ -65,7 +66,7 @@ def check_fuse() -> None:
     try:
         os.close(os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC))
     except OSError as error:
-        raise VrexError(f"mount needs /dev/fuse ({error.strerror}): {_INSTALL}, modprobe fuse; {_CONTAINER}") from None
+        raise VrexError(f"mount needs /dev/fuse ({error.strerror}): {_way_out()}") from None
 
 
 def serve(
@@ -123,7 +124,13 @@ def serve(
         except RuntimeError:  # libfuse's exit code: also for an end by signal
             if not told:
                 why = complaints.text() or "libfuse does not say why"
-                raise VrexError(f"{folder}: cannot be mounted: {why}; {_INSTALL}; {_CONTAINER}") from None
+                raise VrexError(f"{folder}: cannot be mounted: {why}; {_way_out()}") from None
+
+
+def _way_out() -> str:
+    """What is installed need not be installed: then it is a matter of what this process may do."""
+    missing = not Path("/dev/fuse").exists() or shutil.which("fusermount3") is None
+    return f"{_INSTALL}; {_CONTAINER}" if missing else _CONTAINER
 
 
 def _unmount(folder: Path) -> str:

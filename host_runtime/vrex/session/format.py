@@ -103,7 +103,7 @@ class SessionMetadata:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> SessionMetadata:
-        """The inverse of `to_json`; raises ValueError, TypeError or KeyError when it makes no sense."""
+        """The inverse of `to_json`; raises ValueError, TypeError, KeyError or OverflowError when it makes no sense."""
         counts = {name: int(data[name]) for name in ("calls", "commands", "clocks")}
         return cls(Params(**data["params"]), str(data["transport"]), str(data["program"]), **counts)
 
@@ -280,7 +280,7 @@ class SessionReader:
             )
         try:
             metadata = SessionMetadata.from_json(data)
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise SessionError(
                 f"{self.path}: its metadata is damaged ({_first_line(error)}); record it again"
             ) from None
@@ -306,7 +306,7 @@ class SessionReader:
         """
         for group in range(self._parquet.metadata.num_row_groups):
             try:
-                steps = _steps(self._parquet.read_row_group(group, columns=_SCHEMA.names))
+                steps = _steps(self._parquet.read_row_group(group, columns=_SCHEMA.names), self.metadata)
             except (pa.ArrowException, OSError, ValueError) as error:
                 raise SessionError(
                     f"{self.path}: damaged in row group {group} ({_first_line(error)}); "
@@ -325,8 +325,11 @@ class SessionReader:
         self.close()
 
 
-def _steps(table: pa.Table) -> list[Step]:
+def _steps(table: pa.Table, metadata: SessionMetadata) -> list[Step]:
     """Rows as steps; ValueError for what no recorder writes."""
+    for name in table.column_names:
+        if table.column(name).null_count:
+            raise ValueError(f"{name} is missing in a row")
     scalars = {name: table.column(name).to_pylist() for name in _SCALARS}
     addresses = _list_parts(table.column("addresses"), np.dtype(np.uint64))
     answers = {port: _list_parts(table.column(port), row) for port, row in PORTS.items()}
@@ -336,6 +339,9 @@ def _steps(table: pa.Table) -> list[Step]:
             raise ValueError(f"no operation is called {kind!r}")
         arguments = {name: scalars[name][index] for name in Operation._fields if name in scalars and name != "kind"}
         operation = Operation(kind, addresses[index], **arguments)
+        operation.check(metadata.params)
+        if kind == "idle" and operation.value > metadata.clocks:
+            raise ValueError(f"{operation.value} clocks pass in a session of {metadata.clocks}")
         answer: Answer = None
         if kind in PORTS:
             rows = answers[kind][index]
@@ -352,6 +358,8 @@ def _list_parts(column: pa.ChunkedArray, row: np.dtype) -> list[Any]:
     """Each element of a list column as an array of its own."""
     lists = column.combine_chunks()
     flat = lists.values
+    if flat.null_count or (row.names is not None and any(flat.field(name).null_count for name in row.names)):
+        raise ValueError("an element of a list is missing")
     if row.names is None:
         values = flat.to_numpy(zero_copy_only=False).astype(row, copy=False)
     else:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from kv_asu.params import Params
 from kv_asu_firmware.device import LINK_CLOCKS, READ_CLOCKS, WRITE_CLOCKS
 from kv_asu_firmware.ports import ANSWER, TAG, VICTIM
-from vrex.transports.base import Bus
+from vrex.transports.base import Bus, check_access
 
 #: What an operation answered: records of a port, a register's value, or nothing.
 Answer = NDArray[np.void] | int | None
@@ -60,6 +60,23 @@ class Operation(NamedTuple):
         if self.kind == "evict_lines":
             return self._replace(value=commands)
         return self._replace(addresses=self.addresses[:commands])
+
+    def check(self, params: Params) -> None:
+        """See that a bus of this build takes it; raises `ValueError`."""
+        kind = self.kind
+        if len(self.addresses):
+            if kind not in ("observe", "query_lines"):
+                raise ValueError(f"{kind} has no addresses")
+            if int(self.addresses.max()) >> params.addr_width:
+                raise ValueError(f"an address of {kind} has more than {params.addr_width} bits")
+        if kind == "query_lines" and self.min_tlevel not in range(4):
+            raise ValueError(f"min_tlevel of {kind} must be 0 to 3, not {self.min_tlevel}")
+        if kind in ("read", "write"):
+            check_access(self.offset, self.size)
+        if kind == "write" and self.value >> 8 * self.size:
+            raise ValueError(f"value of {kind} must fit {self.size} bytes, not {self.value}")
+        if kind == "power_good" and self.value not in (0, 1):
+            raise ValueError(f"value of {kind} must be 0 or 1, not {self.value}")
 
     def play(self, bus: Bus) -> Answer:
         """Do it; what it answered."""

@@ -56,7 +56,7 @@ class Transport(ABC):
         VrexError
             The device cannot be reached.
         """
-        _check_access(offset, size)
+        check_access(offset, size)
         return self._read(offset, size)
 
     def write(self, offset: int, value: int, size: int) -> None:
@@ -76,7 +76,7 @@ class Transport(ABC):
         VrexError
             The device cannot be reached, or is being written by another process.
         """
-        _check_access(offset, size)
+        check_access(offset, size)
         if not 0 <= value < 1 << 8 * size:
             raise ValueError(f"value must fit {size} bytes, not {value!r}")
         self._write(offset, value, size)
@@ -250,7 +250,8 @@ def build_of(params: Params | None, fields: dict[str, int]) -> Params:
     return Params(**fields) if params is None else params
 
 
-def _check_access(offset: int, size: int) -> None:
+def check_access(offset: int, size: int) -> None:
+    """See that an access is aligned and in config space; raises `ValueError`."""
     if size not in (1, 2, 4):
         raise ValueError(f"size must be 1, 2 or 4 bytes, not {size!r}")
     if offset not in range(0, CONFIG_BYTES, size):

@@ -197,6 +197,8 @@ def _find(root: Path, device: str) -> Path:
             return path
     if (root / "config").is_file():
         return root / "config"
+    if root.exists() and not root.is_dir():
+        raise DeviceNotFoundError(f"{root}: not a folder; --root names what stands for {ROOT}")
     if not root.is_dir():
         raise DeviceNotFoundError(f"{root}: no such folder; --root names what stands for {ROOT}")
     there = next((folder for folder in (root / "devices", root / "sys/bus/pci/devices") if folder.is_dir()), root)
