@@ -338,6 +338,9 @@ def test_the_rules_say_what_the_model_does(params: Params, seed: int) -> None:
             else:
                 victim = model.clock(evict=True).victim
                 rule = rules.evict_rule(before)
+                if victim.status == 2:  # straight behind requests the tail may be on its way
+                    assert golden.retry_allowed()
+                    continue
                 assert rule.startswith("FOUND") == (victim.status == 1)
                 if victim.status == 1:
                     assert f"line {victim.line:#x} in slot" in rule
