@@ -347,7 +347,7 @@ class KvAsu:
                 most = ages[register] = old[register].age
             else:
                 # Those below take theirs away; what is asked for them and is too much has its own error.
-                taken = [old[lower].age if given[lower] is None else -(-given[lower] >> shift) for lower in below]
+                taken = [old[r].age if (clocks := given[r]) is None else -(-clocks >> shift) for r in below]
                 least = max([int(register is T1), *(ticks for ticks in taken if ticks <= most)])
                 most = ages[register] = _ticks(f"{register.NAME.lower()}_age", age, shift, least=least, most=most)
             below = below[1:]
