@@ -347,7 +347,8 @@ class KvAsu:
                 most = ages[register] = old[register].age
             else:
                 # Those below take theirs away; what is asked for them and is too much has its own error.
-                taken = [old[r].age if (clocks := given[r]) is None else -(-clocks >> shift) for r in below]
+                wanted = [(old[lower].age, given[lower]) for lower in below]
+                taken = [stands if asked is None else -(-asked >> shift) for stands, asked in wanted]
                 least = max([int(register is T1), *(ticks for ticks in taken if ticks <= most)])
                 most = ages[register] = _ticks(f"{register.NAME.lower()}_age", age, shift, least=least, most=most)
             below = below[1:]
