@@ -148,7 +148,7 @@ def test_a_name_that_is_no_text_is_printed(trace: Path, tmp_path: Path) -> None:
     output = os.fsencode(tmp_path) + b"/\xff.parquet"
     packed = tmp_path / "packed"
     assert main(["trace", "export", str(trace), "-o", str(packed)]) == 0
-    command = [sys.executable, "-m", "vrex", "trace", "import", packed, "-o", output]
+    command: list[str | bytes] = [sys.executable, "-m", "vrex", "trace", "import", str(packed), "-o", output]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PYTHONUTF8": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert (done.returncode, done.stderr) == (0, "")
