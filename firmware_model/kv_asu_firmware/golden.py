@@ -15,11 +15,11 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from operator import index
 from typing import NamedTuple
 
 from kv_asu.params import LINE_BITS, Params
 from kv_asu.register_map import Counter, Decay, VictimStatus
+from kv_asu_firmware.integers import count, integer
 
 #: A line's access counter stops here.
 COUNT_MAX = 0xFFFF
@@ -175,14 +175,6 @@ _NOTHING = Victim(VictimStatus.EMPTY, 0)
 _ASK_AGAIN = Victim(VictimStatus.RETRY, 0)
 
 
-def _integer(name: str, value: int) -> int:
-    """A plain integer: numpy's have a width, at which they would overflow."""
-    try:
-        return index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, not {value!r}") from None
-
-
 class KvAsuGolden:
     """The contract's behaviour, one call a clock.
 
@@ -295,9 +287,7 @@ class KvAsuGolden:
         TypeError, ValueError
             Their number is no integer, or negative.
         """
-        clocks = _integer("clocks", clocks)
-        if clocks < 0:
-            raise ValueError(f"clocks must not be negative, not {clocks}")
+        clocks = count("clocks", clocks)
         if self.active and clocks:
             self._advance(clocks)
 
@@ -444,7 +434,7 @@ class KvAsuGolden:
             The address is no integer, negative, or has more bits than the build.
         """
         if type(address) is not int:  # spares most calls another one
-            address = _integer("address", address)
+            address = integer("address", address)
         if address >> self._address_width:  # of a negative one, the sign is left
             raise ValueError(f"address must be 0 to {(1 << self._address_width) - 1:#x}, not {address:#x}")
         return address >> LINE_BITS & -1 << self.settings.line_shift - LINE_BITS

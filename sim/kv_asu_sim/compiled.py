@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import operator
 import weakref
 from pathlib import Path
 
@@ -22,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kv_asu.params import Params
+from kv_asu_firmware.integers import count, integer
 from kv_asu_firmware.ports import address_array
 from kv_asu_sim.answers import ANSWER, TAG, VICTIM
 from kv_asu_sim.build import BuildError, library
@@ -79,7 +79,7 @@ class CompiledCore:
             raise TypeError(f"params must be a kv_asu.Params, not {params!r}")
         if not (verilog is None or isinstance(verilog, str)):
             raise TypeError(f"verilog must be the text of it, not {verilog!r}")
-        seed = _integer("seed", seed)
+        seed = integer("seed", seed)
         if not 0 <= seed < 2**31 - 1:
             raise ValueError(f"seed must be 0 to {2**31 - 2}, not {seed!r}")
         self.params = params
@@ -274,7 +274,7 @@ class CompiledCore:
             None: the core is silent there.
         """
         self._begin()
-        offset, size = _integer("offset", offset), _integer("size", size)
+        offset, size = integer("offset", offset), integer("size", size)
         shift, _ = _access(offset, size)
         data = ctypes.c_uint32()
         answered = self._library.core_read(self._core, self.params.function, offset >> 2, ctypes.byref(data))
@@ -284,7 +284,7 @@ class CompiledCore:
     def write(self, offset: int, value: int, size: int) -> None:
         """Write config space; takes :data:`WRITE_CLOCKS`. Parameters as for :meth:`read`."""
         self._begin()
-        offset, value, size = _integer("offset", offset), _integer("value", value), _integer("size", size)
+        offset, value, size = integer("offset", offset), integer("value", value), integer("size", size)
         shift, enable = _access(offset, size)
         if not 0 <= value < 1 << 8 * size:
             raise ValueError(f"value must fit {size} bytes, not {value!r}")
@@ -348,19 +348,11 @@ def _check_pins(rows: NDArray[np.void], params: Params) -> None:
             raise ValueError(f"{name} must be 0 to {(1 << bits) - 1:#x}, not {most:#x} in row {row}")
 
 
-def _integer(name: str, value: int) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, not {value!r}") from None
-
-
 def _check_count(name: str, value: int) -> int:
-    value = _integer(name, value)
-    if not 0 <= value < 1 << 64:
-        what = "must not be negative" if value < 0 else "must fit 64 bits"
-        raise ValueError(f"{name} {what}, not {value!r}")
-    return value
+    number = count(name, value)
+    if number >> 64:
+        raise ValueError(f"{name} must fit 64 bits, not {number!r}")
+    return number
 
 
 def _clocks(at: ArrayLike, shape: tuple[int, ...], now: int) -> NDArray[np.uint64]:
