@@ -169,6 +169,8 @@ def test_failures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.json").mkdir()
     assert main(["verilog", "-o", str(tmp_path / "x.v")]) == 1
     assert f"cannot write {tmp_path / 'x.json'}: it is a folder" in one_line(capsys)
+    assert main(["lint", "n" * 300]) == 1
+    assert "File name too long" in one_line(capsys)
     assert main(["lint", "nothing.v"]) == 1
     assert "nothing.v is neither a file nor one of the profiles" in one_line(capsys)
 

@@ -5,14 +5,16 @@ import multiprocessing
 import os
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from kv_asu.params import Params
 from kv_asu.register_map import REGISTERS
-from kv_asu_sim import build
+from kv_asu_sim import build, compiled
 from kv_asu_sim.compiled import ANSWER, READ_CLOCKS, TAG, VICTIM, WRITE_CLOCKS, BuildError, CompiledCore, LatencyError
+from kv_asu_sim.pins import INPUTS
 from kv_asu_sim.streams import play
 
 SMALL = Params(log2_entries=4, window=2)
@@ -212,6 +214,13 @@ class TestInstances:
             np.testing.assert_array_equal(results[seed], expected)
 
 
+def with_field(name, value):
+    """Two rows for a run, the second with a field as given."""
+    rows = np.zeros(2, INPUTS)
+    rows[name][1] = value
+    return rows
+
+
 class TestArguments:
     @pytest.mark.parametrize(
         ("call", "error", "message"),
@@ -231,7 +240,49 @@ class TestArguments:
             (lambda core: core.request([1], [0]), ValueError, "before the present clock"),
             (lambda core: core.query_lines([1], min_tlevel=4), ValueError, "0 to 3, not 4"),
             (lambda core: core.run(np.zeros(3)), TypeError, "INPUTS"),
+            (lambda core: core.reset(-1), ValueError, "clocks must not be negative, not -1"),
+            (lambda core: core.reset(1 << 64), ValueError, "clocks must fit 64 bits, not 18446744073709551616"),
+            (lambda core: core.idle(1 << 64), ValueError, "clocks must fit 64 bits"),
+            (lambda core: core.reset(1.5), TypeError, "clocks must be an integer, not 1.5"),
+            (lambda core: core.idle(2.0), TypeError, "clocks must be an integer, not 2.0"),
+            (lambda core: core.idle(None), TypeError, "clocks must be an integer, not None"),
+            (lambda core: core.evict(1.0), TypeError, "count must be an integer, not 1.0"),
+            (lambda core: core.operations("3"), TypeError, "clocks must be an integer, not '3'"),
+            (lambda core: core.request([1], [99.5]), TypeError, "at must be an array of integers, not of float64"),
+            (lambda core: core.request([1], [1 << 64]), TypeError, "at must be an array of integers, not of object"),
+            (lambda core: core.request([1], [-1]), ValueError, "before the present clock"),
+            (lambda core: core.read(4.0, 4), TypeError, "offset must be an integer, not 4.0"),
+            (lambda core: core.read(4, 4.0), TypeError, "size must be an integer, not 4.0"),
+            (lambda core: core.write(4, 1.5, 4), TypeError, "value must be an integer, not 1.5"),
+            *(
+                (
+                    lambda core, name=name, value=value: core.run(with_field(name, value)),
+                    ValueError,
+                    f"{name} must be 0 to {value - 1:#x}, not {value:#x} in row 1",
+                )
+                for name, value in (
+                    *(
+                        (name, 2)
+                        for name in (
+                            "rst",
+                            "power_good",
+                            "req_valid",
+                            "query_valid",
+                            "query_boost",
+                            "evict_valid",
+                            "cfg_ext_read_received",
+                            "cfg_ext_write_received",
+                        )
+                    ),
+                    ("query_min_tlevel", 4),
+                    ("cfg_ext_register_number", 1 << 10),
+                    ("cfg_ext_write_byte_enable", 16),
+                    ("req_addr", 1 << 40),
+                    ("query_addr", 1 << 40),
+                )
+            ),
         ],
+        ids=map(str, range(99)),
     )
     def test_refused_and_nothing_happens(self, call, error, message):
         core = CompiledCore(DEEP)
@@ -247,6 +298,34 @@ class TestArguments:
             core.idle(1)
         assert core.request([])["tag_line"].tolist() == [1, 2]
         core.idle(1)
+
+    def test_numpys_integers_will_do(self):
+        core = enabled(DEEP)
+        core.idle(np.int64(3))
+        core.reset(np.uint8(2))
+        assert len(core.evict(np.int32(2))) == 2
+        core.write(np.int16(DEEP.config_base + 0x38), np.uint8(0xFF), np.int8(1))
+        assert core.read(np.uint64(DEEP.config_base + 0x38), np.int8(1)) == 0xFF
+
+    def test_an_uncommonly_long_reset_is_one_reset(self, monkeypatch):
+        monkeypatch.setattr(compiled, "_STRETCH", 3)
+        core = enabled(SMALL)
+        before = core.clock
+        core.reset(8)
+        assert core.clock == before + 8
+        assert core.read(SMALL.config_base + 8, 4) == 0
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"params": None}, "params must be a kv_asu.Params, not None"),
+            ({"seed": 1.5}, "seed must be an integer, not 1.5"),
+            ({"verilog": Path("x.v")}, "verilog must be the text of it, not "),
+        ],
+    )
+    def test_what_is_no_core(self, options, message):
+        with pytest.raises(TypeError, match=message):
+            CompiledCore(**({"params": SMALL} | options))
 
     @pytest.mark.parametrize("seed", [-1, 2**31 - 1])
     def test_seed(self, seed):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 import mmh3
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -122,7 +125,6 @@ def test_home_slot_folds_the_line_with_the_seed(line: int, seed: int, log2_activ
         (64, 24, 0xFEDC_BA98_7654_3210, 0xFE_DCBA_9876_0000),
         (32, 8, 0xFFFF_FFFF, 0xFF_FFFF),
         (32, 9, 0xFFFF_FFFF, 0xFF_FFFE),
-        (32, 8, 0x1_0000_01FF, 1),
     ],
 )
 def test_line_number(addr_width: int, line_shift: int, address: int, line: int) -> None:
@@ -132,6 +134,57 @@ def test_line_number(addr_width: int, line_shift: int, address: int, line: int) 
     assert model.clock(request=address).tag == Tag(line, False, False, 0, 0, 0, 0, 0, False, 0)
     model.activate()
     assert model.clock(request=address).tag == Tag(line, True, False, 0, 1, 1, model.window(line)[0], 0, False, 0)
+
+
+@pytest.mark.parametrize("active", [False, True])
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda core: core.clock(request=-1), ValueError, "address must be 0 to 0xffffffff, not -0x1"),
+        (lambda core: core.clock(request=-1 << 80), ValueError, "address must be 0 to 0xffffffff, not -0x1000"),
+        (lambda core: core.clock(request=1 << 32), ValueError, "address must be 0 to 0xffffffff, not 0x100000000"),
+        (lambda core: core.clock(request=np.int8(-3)), ValueError, "address must be 0 to 0xffffffff, not -0x3"),
+        (lambda core: core.clock(request=256.0), TypeError, "address must be an integer, not 256.0"),
+        (lambda core: core.clock(request="0x100"), TypeError, "address must be an integer, not '0x100'"),
+        (lambda core: core.clock(query=Query(1 << 33)), ValueError, "address must be 0 to 0xffffffff, not 0x200000000"),
+        (lambda core: core.clock(query=Query(-256)), ValueError, "address must be 0 to 0xffffffff, not -0x100"),
+        (lambda core: core.clock(query=Query(0, 4)), ValueError, "min_tlevel must be 0 to 3, not 4"),
+        (lambda core: core.clock(query=Query(0, -1)), ValueError, "min_tlevel must be 0 to 3, not -1"),
+        (lambda core: core.clock(query=Query(0, "1")), ValueError, "min_tlevel must be 0 to 3, not '1'"),  # type: ignore[arg-type]
+        (lambda core: core.line(1 << 32), ValueError, "address must be 0 to 0xffffffff"),
+        (lambda core: core.idle(-5), ValueError, "clocks must not be negative, not -5"),
+        (lambda core: core.idle(2.0), TypeError, "clocks must be an integer, not 2.0"),
+    ],
+)
+def test_what_no_pin_can_carry_is_refused(
+    call: Callable[[KvAsuGolden], object], error: type[Exception], message: str, active: bool
+) -> None:
+    """And no clock passes."""
+    model = KvAsuGolden(Params(addr_width=32))
+    if active:
+        model.activate()
+        model.clock(request=0x100)
+    counters, tick = model.counters, model.tick
+    with pytest.raises(error, match=f"^{re.escape(message)}"):
+        call(model)
+    assert (model.counters, model.tick) == (counters, tick)
+
+
+@pytest.mark.parametrize("kind", [np.uint64, np.int64, np.uint32, np.int32])
+def test_numpys_integers_are_addresses(kind: type[np.integer]) -> None:
+    """Also those whose width the arithmetic would exceed; the answers are plain numbers."""
+    ours, numpys = KvAsuGolden(Params()), KvAsuGolden(Params())
+    for model in (ours, numpys):
+        model.settings.line_shift = 12
+        model.activate()
+    for address in (0x7FFF_FF00, 0x100, 0x7FFF_FF00):
+        query = Query(kind(address), kind(1), np.bool_(True))  # type: ignore[arg-type]
+        answers = numpys.clock(request=kind(address), query=query)  # type: ignore[arg-type]
+        assert answers == ours.clock(request=address, query=Query(address, 1, True))
+        assert {type(value) for value in (*answers.tag, *answers.answer)} == {int, bool}  # type: ignore[misc]
+    numpys.idle(kind(9))  # type: ignore[arg-type]
+    ours.idle(9)
+    assert (numpys.counters, numpys.tick) == (ours.counters, ours.tick)
 
 
 def test_addresses_of_one_granule_are_one_line() -> None:

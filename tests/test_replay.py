@@ -88,8 +88,8 @@ def deaf_query(bus: ModelTransport) -> None:
     """A query finds no cold line."""
     right, golden = core(bus)._query, core(bus)
 
-    def wrong(query: Query) -> Any:
-        answer = right(query)
+    def wrong(*query: Any) -> Any:
+        answer = right(*query)
         return answer if answer.tlevel else answer._replace(tracked=False, hit=False)
 
     golden._query = wrong

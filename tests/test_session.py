@@ -138,7 +138,7 @@ def test_memory_is_bounded_by_a_group(tmp_path: Path, monkeypatch: pytest.Monkey
         return top
 
     peak(20)
-    assert peak(600) < 1.3 * peak(60)
+    assert peak(600) < 2 * peak(60)  # what is kept of each call makes it 10; what Python keeps to use again is not that
 
 
 def test_what_the_caller_changes_afterwards_is_kept_as_it_was(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -50,7 +52,9 @@ def test_export_and_import_there_and_back(trace: Path, tmp_path: Path, capsys: p
         (["trace", "make", "-o", "x", "--layers", "12"], "'12' must name 0 to 11"),
         (["trace", "make", "-o", "x", "--heads", "1-x"], "'1-x' is not a number or a range"),
         (["trace", "make", "-o", "x", "--layers", "5-3"], "'5-3' must name 0 to 11"),
+        (["trace", "make", "-o", "x", "--layers", "0-99999999999999"], "'0-99999999999999' must name 0 to 11"),
         (["trace", "make", "-o", "x", "--share", "2"], "for '--share'"),
+        (["trace", "make", "-o", "x", "--share", "nan"], "for '--share'"),
         (["trace", "export", "a", "-o", "x", "--time-unit", "d"], "'d' is not one of us, ms, s"),
     ],
 )
@@ -107,3 +111,64 @@ def test_importing_vrex_loads_nothing_heavy() -> None:
         code = f"import sys, {module}; print(*sys.modules)"
         loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
         assert not heavy & set(loaded) - allowed
+
+
+LONG = "n" * 300
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["trace", "info", LONG],
+        ["trace", "import", LONG, "-o", "x"],
+        ["trace", "export", LONG, "-o", "x"],
+        ["trace", "make", "-o", LONG],
+        ["replay", LONG, "--transport", "model"],
+        ["regs", "dump", "--root", LONG],
+        ["mount", LONG],
+        ["trace", "info", "two\nlines"],
+        ["regs", "dump", "--root", "two\nlines"],
+        ["replay", "two\r\nlines", "--transport", "model"],
+        ["regs", "get", "two\nlines"],
+    ],
+    ids=map(str, range(11)),
+)
+def test_odd_names_are_one_line(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) in (1, 2)
+    error = capsys.readouterr().err
+    assert error.startswith("vrex: ")
+    assert error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_that_is_no_text_is_printed(trace: Path, tmp_path: Path) -> None:
+    output = os.fsencode(tmp_path) + b"/\xff.parquet"
+    packed = tmp_path / "packed"
+    assert main(["trace", "export", str(trace), "-o", str(packed)]) == 0
+    command: list[str | bytes] = [sys.executable, "-m", "vrex", "trace", "import", str(packed), "-o", output]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PYTHONUTF8": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("\\udcff.parquet: 3 accesses\n")
+
+
+@pytest.mark.parametrize("module", ["vrex", "kv_asu.cli"])
+def test_standard_output_that_is_full_is_one_line(module: str, tmp_path: Path) -> None:
+    node = tmp_path / "full"
+    try:
+        os.mknod(node, 0o600 | stat.S_IFCHR, os.makedev(1, 7))
+        node.open("rb").close()
+    except PermissionError:
+        pytest.skip("no device nodes here")
+    arguments = ["regs", "list"] if module == "vrex" else ["info"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    with node.open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", module, *arguments], stdout=full, stderr=subprocess.PIPE, text=True,
+            env=environment, check=False,
+        )  # fmt: skip
+    name = {"vrex": "vrex", "kv_asu.cli": "kv-asu"}[module]
+    assert (done.returncode, done.stderr) == (1, f"{name}: standard output: No space left on device\n")

@@ -8,6 +8,7 @@ bus too, `CLOCKED` also the number of clocks that an access to it takes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,19 @@ from bus_script import play, script
 from kv_asu.params import Params
 from vrex.errors import ConfigRefusedError, KvAsuTimeoutError, NoPowerError
 from vrex.kv_asu import KvAsu, Threshold
-from vrex.registers import REGISTERS, Ctrl, Decay, Evict, Geometry, Id, IrqEnable, IrqStatus, Register, Timebase
+from vrex.registers import (
+    REGISTERS,
+    Ctrl,
+    Decay,
+    Evict,
+    Geometry,
+    HashSeed,
+    Id,
+    IrqEnable,
+    IrqStatus,
+    Register,
+    Timebase,
+)
 from vrex.transports.base import Bus, Transport
 from vrex.transports.model import ModelTransport
 
@@ -189,6 +202,26 @@ def refused_writes_are_told(transport: Transport) -> None:
     assert asu.irq_status == 0, "not even tried"
 
 
+def takes_any_integer_and_nothing_else(transport: Any) -> None:
+    asu = fresh(transport)
+    transport.write(np.int16(asu.base + HashSeed.OFFSET), np.uint8(0xA5), np.int8(4))
+    assert transport.read(np.uint64(asu.base + HashSeed.OFFSET), np.uint8(4)) == 0xA5
+    raises(TypeError, "offset must be an integer, not 4.0", lambda: transport.read(4.0, 4))
+    raises(TypeError, "size must be an integer, not 4.0", lambda: transport.read(4, 4.0))
+    raises(TypeError, "value must be an integer, not 1.5", lambda: transport.write(asu.base, 1.5, 4))
+    if hasattr(transport, "idle"):  # a bus
+        clock = transport.clock
+        transport.idle(np.uint8(200))
+        assert transport.clock == clock + 200
+        assert len(transport.evict_lines(np.int8(3))) == 3
+        clock = transport.clock
+        raises(TypeError, "clocks must be an integer, not 2.5", lambda: transport.idle(2.5))
+        raises(TypeError, "count must be an integer, not 1.0", lambda: transport.evict_lines(1.0))
+        raises(ValueError, "clocks must not be negative, not -1", lambda: transport.idle(-1))
+        raises(ValueError, "count must not be negative, not -1", lambda: transport.evict_lines(-1))
+        assert transport.clock == clock
+
+
 def asks_and_evicts_without_traffic(transport: Transport) -> None:
     asu = fresh(transport)
     asu.enable()
@@ -330,6 +363,7 @@ LIVE: tuple[Check, ...] = (
     sets_thresholds_in_clocks,
     settings_are_kept,
     refused_writes_are_told,
+    takes_any_integer_and_nothing_else,
     asks_and_evicts_without_traffic,
 )
 BUS: tuple[Check, ...] = (

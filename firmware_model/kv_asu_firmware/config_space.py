@@ -342,7 +342,8 @@ class ConfigSpaceModel:
                 for name in done - self._events:  # set and cleared in one clock, a bit stays set
                     self._values[f"IRQ_STATUS.{name}"] = 0
             case "QUERY" if done and not self._query_turn.running:
-                self._query_address = self._values["QUERY_HI.ADDRESS"] << 32 | self._values["QUERY_LO.ADDRESS"]
+                address = self._values["QUERY_HI.ADDRESS"] << 32 | self._values["QUERY_LO.ADDRESS"]
+                self._query_address = address & (1 << self.params.addr_width) - 1  # the wires there are
                 self._query_turn.start(self.params.latency)
             case "EVICT" if done and not self._evict_turn.running:
                 self._evict_turn.start(self.params.latency)

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kv_asu.params import Params
 from kv_asu.register_map import REGISTERS, Counter
+from kv_asu_firmware import integers
 from kv_asu_firmware.config_space import ConfigSpaceModel
 from kv_asu_firmware.golden import Clock, Entry, KvAsuGolden, Query, Tag, Victim
 from kv_asu_firmware.ports import ANSWER, TAG, VICTIM, address_array
@@ -101,6 +102,7 @@ class Device:
         ValueError
             The access is not aligned, of another size, or outside config space.
         """
+        offset, size = integers.integer("offset", offset), integers.integer("size", size)
         kept = self.model.read(offset, size)
         self._step()
         now = self.model.read(offset, size)
@@ -124,6 +126,8 @@ class Device:
         ValueError
             As for `read`, or the value does not fit the size.
         """
+        offset, size = integers.integer("offset", offset), integers.integer("size", size)
+        value = integers.integer("value", value)
         self.model.read(offset, size)  # refuses what is no access before time passes
         if not 0 <= value < 1 << 8 * size:
             raise ValueError(f"value must fit {size} bytes, not {value!r}")
@@ -193,10 +197,11 @@ class Device:
 
         Raises
         ------
-        ValueError
-            The count is negative.
+        TypeError, ValueError
+            The count is no integer, or negative.
         """
-        answers = self._decide((None, None, True) for _ in range(_count("count", count)))
+        commands = integers.count("count", count)
+        answers = self._decide((None, None, True) for _ in range(commands))
         return np.array([clock.victim for clock in answers], VICTIM)
 
     def idle(self, clocks: int) -> None:
@@ -204,10 +209,11 @@ class Device:
 
         Raises
         ------
-        ValueError
-            Their number is negative.
+        TypeError, ValueError
+            Their number is no integer, or negative.
         """
-        self.model.idle(_count("clocks", clocks))
+        clocks = integers.count("clocks", clocks)
+        self.model.idle(clocks)
         self._clock += clocks
 
     def _step(self) -> None:
@@ -417,9 +423,3 @@ class _Model(ConfigSpaceModel):
             case "COLD.LINES":
                 return self._cold_shown
         return super()._status(path)
-
-
-def _count(name: str, value: int) -> int:
-    if value < 0:
-        raise ValueError(f"{name} must not be negative, not {value!r}")
-    return int(value)

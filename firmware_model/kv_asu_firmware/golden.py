@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from kv_asu.params import LINE_BITS, Params
 from kv_asu.register_map import Counter, Decay, VictimStatus
+from kv_asu_firmware.integers import count, integer
 
 #: A line's access counter stops here.
 COUNT_MAX = 0xFFFF
@@ -166,6 +167,9 @@ class Entry:
 _tag = partial(tuple.__new__, Tag)
 _clock = partial(tuple.__new__, Clock)
 
+#: T-levels as plain integers, by integers of any kind.
+_LEVELS = {level: level for level in range(4)}
+
 _UNKNOWN = Answer(False, 0, False, 0)
 _NOTHING = Victim(VictimStatus.EMPTY, 0)
 _ASK_AGAIN = Victim(VictimStatus.RETRY, 0)
@@ -191,7 +195,7 @@ class KvAsuGolden:
         self.params = params
         self.settings = Settings(log2_active=params.log2_entries)
         self._counts = [0] * len(COUNTERS)
-        self._address_mask = (1 << params.addr_width) - 1
+        self._address_width = params.addr_width
         self._stamp_mask = (1 << params.stamp_width) - 1
         self.active = False
         self._restart()
@@ -248,21 +252,42 @@ class KvAsuGolden:
             Take the coldest line out of the table.
         evict_retry : bool
             With ``evict``: the core answered RETRY, so take nothing. `retry_allowed` tells whether it had the right.
+
+        Raises
+        ------
+        TypeError, ValueError
+            An address is no integer, negative, or has more bits than the build; ``min_tlevel`` is not 0 to 3. No clock
+            has passed then.
         """
+        line = None if request is None else self.line(request)
+        asked = least = 0
+        if query is not None:
+            asked = self.line(query.addr)
+            try:
+                least = _LEVELS[query.min_tlevel]
+            except (KeyError, TypeError):
+                raise ValueError(f"min_tlevel must be 0 to 3, not {query.min_tlevel!r}") from None
         if not self.active:
             return Clock(
-                None if request is None else Tag(self.line(request), False, False, 0, 0, 0, 0, 0, False, 0),
+                None if line is None else Tag(line, False, False, 0, 0, 0, 0, 0, False, 0),
                 None if query is None else _UNKNOWN,
                 _NOTHING if evict else None,
             )
         self._advance(1)
-        answer = None if query is None else self._query(query)
-        tag = None if request is None else self._request(self.line(request))
+        answer = None if query is None else self._query(asked, least, query.boost)
+        tag = None if line is None else self._request(line)
         victim = self._evict(evict_retry) if evict else None
         return _clock((tag, answer, victim))
 
     def idle(self, clocks: int) -> None:
-        """Advance some clocks without operations; the time this takes grows with the lines that expire only."""
+        """Advance some clocks without operations; the time this takes grows with the lines that expire only.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Their number is no integer, or negative.
+        """
+        clocks = count("clocks", clocks)
         if self.active and clocks:
             self._advance(clocks)
 
@@ -351,13 +376,13 @@ class KvAsuGolden:
                     return slot
         return None
 
-    def _query(self, query: Query) -> Answer:
+    def _query(self, line: int, min_tlevel: int, boost: bool) -> Answer:
         self._counts[_QUERIES] += 1
-        entry = self._find(self.line(query.addr))
+        entry = self._find(line)
         if entry is None:
             return _UNKNOWN
-        tlevel = min(self._tlevel(entry) + query.boost, 3)
-        hit = tlevel >= query.min_tlevel
+        tlevel = min(self._tlevel(entry) + (1 if boost else 0), 3)
+        hit = tlevel >= min_tlevel
         self._counts[_QUERY_HITS] += hit
         return Answer(True, tlevel, hit, entry.count)
 
@@ -401,8 +426,18 @@ class KvAsuGolden:
     # The rules
 
     def line(self, address: int) -> int:
-        """The line number of a byte address, in units of 256 B whatever the granule."""
-        return (address & self._address_mask) >> LINE_BITS & -1 << self.settings.line_shift - LINE_BITS
+        """The line number of a byte address, in units of 256 B whatever the granule.
+
+        Raises
+        ------
+        TypeError, ValueError
+            The address is no integer, negative, or has more bits than the build.
+        """
+        if type(address) is not int:  # spares most calls another one
+            address = integer("address", address)
+        if address >> self._address_width:  # of a negative one, the sign is left
+            raise ValueError(f"address must be 0 to {(1 << self._address_width) - 1:#x}, not {address:#x}")
+        return address >> LINE_BITS & -1 << self.settings.line_shift - LINE_BITS
 
     def window(self, line: int) -> list[int]:
         """The slots a line may live in, in probe order."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kv_asu_firmware.integers import integer
 from vrex.capabilities import VSEC_ID, find_kv_asu
 from vrex.errors import (
     ConfigRefusedError,
@@ -24,7 +25,7 @@ from vrex.errors import (
     VersionError,
     VrexError,
 )
-from vrex.register_access import RegisterFile, find_field, find_register, integer
+from vrex.register_access import RegisterFile, find_field, find_register
 from vrex.registers import (
     MAJOR,
     MINOR,

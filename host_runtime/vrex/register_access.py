@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any, Generic, TypeVar, overload
 
+from kv_asu_firmware.integers import integer
 from vrex.registers import REGISTERS, Register
 
 R = TypeVar("R", bound=Register)
@@ -114,20 +114,6 @@ class RegisterFile(Mapping[str, RegisterPort[Any]]):
 
     def __len__(self) -> int:
         return len(self._ports)
-
-
-def integer(name: str, value: object) -> int:
-    """An integer of any type, numpy's too, as an int.
-
-    Raises
-    ------
-    TypeError
-        It is none.
-    """
-    try:
-        return operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, not {value!r}") from None
 
 
 def find_register(name: str) -> type[Register]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import json
 import math
 import os
@@ -308,28 +310,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         Exit code: 0, 1 for a failure, 2 for wrong usage.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a file's name may be no text
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = app(args=arguments, prog_name="kv-asu", standalone_mode=False)
+        print(end="", flush=True)  # what cannot be written is told here, not on the way out
         return code if isinstance(code, int) else 0
     except _UsageError as error:
         context = getattr(error, "ctx", None)
         way_out = f"; see '{context.command_path} --help'" if context else ""
         text = error.format_message().rstrip(".")
         if text:  # typer has already shown the help of a command called without arguments
-            print(f"kv-asu: {text}{way_out}", file=sys.stderr)
+            _complain(f"{text}{way_out}")
         return USAGE
     except (CommandFailed, ToolError) as error:
-        print(f"kv-asu: {error}", file=sys.stderr)
+        _complain(str(error))
         return FAILURE
     except ModuleNotFoundError as error:
         print(f"kv-asu: {error.name} is not installed: pip install 'vrex[rtl]'", file=sys.stderr)
         return FAILURE
     except BrokenPipeError:  # the reader of our output has seen enough, as `| head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
+        return FAILURE
+    except OSError as error:
+        if error.filename is None and error.errno != errno.ENOSPC:
+            raise
+        if error.filename is None:
+            _drop_output()
+        _complain(f"{error.filename or 'standard output'}: {error.strerror}")
         return FAILURE
     except (KeyboardInterrupt, typer.Abort):
         print("kv-asu: interrupted", file=sys.stderr)
         return INTERRUPTED
+
+
+def _complain(text: str) -> None:
+    """One line, whatever is in the names that it quotes."""
+    print("kv-asu:", text.replace("\r", "\\r").replace("\n", "\\n"), file=sys.stderr)
+
+
+def _drop_output() -> None:
+    """Nobody takes our output any more: what is left of it must not be tried again on the way out."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kv_asu.params import Params
+from kv_asu_firmware.integers import count, integer
 from kv_asu_firmware.ports import address_array
 from kv_asu_sim.answers import ANSWER, TAG, VICTIM
 from kv_asu_sim.build import BuildError, library
@@ -65,6 +66,8 @@ class CompiledCore:
     ------
     BuildError
         The library cannot be built: Verilator or a C++ compiler is missing, or the cache cannot be written.
+    TypeError
+        The parameters are no `Params`, the seed no integer, or the Verilog no text.
     ValueError
         The seed is out of range.
     """
@@ -72,6 +75,11 @@ class CompiledCore:
     def __init__(
         self, params: Params, *, seed: int = 0, full_config_space: bool = False, verilog: str | None = None
     ) -> None:
+        if not isinstance(params, Params):
+            raise TypeError(f"params must be a kv_asu.Params, not {params!r}")
+        if not (verilog is None or isinstance(verilog, str)):
+            raise TypeError(f"verilog must be the text of it, not {verilog!r}")
+        seed = integer("seed", seed)
         if not 0 <= seed < 2**31 - 1:
             raise ValueError(f"seed must be 0 to {2**31 - 2}, not {seed!r}")
         self.params = params
@@ -112,8 +120,11 @@ class CompiledCore:
 
     def reset(self, clocks: int = 1) -> None:
         """Hold ``rst`` for some clocks. Operations in flight are not answered."""
-        _check_count("clocks", clocks)
-        self._library.core_reset(self._core, clocks)
+        left = _check_count("clocks", clocks)
+        while left:
+            stretch = min(left, _STRETCH)
+            self._library.core_reset(self._core, stretch)
+            left -= stretch
         self._owed = 0
 
     def idle(self, clocks: int) -> None:
@@ -150,6 +161,8 @@ class CompiledCore:
         ------
         TypeError
             The rows are not of dtype INPUTS.
+        ValueError
+            A field holds more than its pin can carry.
         LatencyError
             An answer was early, late or missing.
         """
@@ -157,6 +170,7 @@ class CompiledCore:
         if not isinstance(operations, np.ndarray) or operations.dtype != INPUTS or operations.ndim != 1:
             raise TypeError("operations must be a one-dimensional array of dtype kv_asu_sim.pins.INPUTS")
         rows = np.ascontiguousarray(operations)
+        _check_pins(rows, self.params)
         outputs = np.empty(len(rows), OUTPUTS)
         self._library.core_run(self._core, len(rows), rows.ctypes.data, outputs.ctypes.data)
         self._end()
@@ -185,6 +199,8 @@ class CompiledCore:
 
         Raises
         ------
+        TypeError
+            ``at`` is no array of integers.
         ValueError
             ``at`` does not increase, lies in the past or has another shape than ``addresses``.
         LatencyError
@@ -258,6 +274,7 @@ class CompiledCore:
             None: the core is silent there.
         """
         self._begin()
+        offset, size = integer("offset", offset), integer("size", size)
         shift, _ = _access(offset, size)
         data = ctypes.c_uint32()
         answered = self._library.core_read(self._core, self.params.function, offset >> 2, ctypes.byref(data))
@@ -267,6 +284,7 @@ class CompiledCore:
     def write(self, offset: int, value: int, size: int) -> None:
         """Write config space; takes :data:`WRITE_CLOCKS`. Parameters as for :meth:`read`."""
         self._begin()
+        offset, value, size = integer("offset", offset), integer("value", value), integer("size", size)
         shift, enable = _access(offset, size)
         if not 0 <= value < 1 << 8 * size:
             raise ValueError(f"value must fit {size} bytes, not {value!r}")
@@ -311,14 +329,39 @@ def _load(path: Path) -> ctypes.CDLL:
     return loaded
 
 
+#: Bits of the pins that have fewer than their columns of `INPUTS`.
+_PIN_BITS = dict.fromkeys((name for name in INPUTS.names or () if INPUTS[name] == np.uint8), 1) | {
+    "query_min_tlevel": 2,
+    "cfg_ext_register_number": 10,
+    "cfg_ext_function_number": 8,
+    "cfg_ext_write_byte_enable": 4,
+}
+
+
+def _check_pins(rows: NDArray[np.void], params: Params) -> None:
+    if not len(rows):
+        return
+    for name, bits in (*_PIN_BITS.items(), ("req_addr", params.addr_width), ("query_addr", params.addr_width)):
+        most = int(rows[name].max())
+        if most >> bits:
+            row = int(np.argmax(rows[name]))
+            raise ValueError(f"{name} must be 0 to {(1 << bits) - 1:#x}, not {most:#x} in row {row}")
+
+
 def _check_count(name: str, value: int) -> int:
-    if value < 0:
-        raise ValueError(f"{name} must not be negative, not {value!r}")
-    return int(value)
+    number = count(name, value)
+    if number >> 64:
+        raise ValueError(f"{name} must fit 64 bits, not {number!r}")
+    return number
 
 
 def _clocks(at: ArrayLike, shape: tuple[int, ...], now: int) -> NDArray[np.uint64]:
-    clocks = np.ascontiguousarray(at, np.uint64)
+    given = np.asarray(at)
+    if given.size and given.dtype.kind not in "ui":
+        raise TypeError(f"at must be an array of integers, not of {given.dtype}")
+    if given.dtype.kind == "i" and (given < 0).any():
+        raise ValueError(f"at must not begin before the present clock {now}, not {int(given.min())}")
+    clocks = np.ascontiguousarray(given, np.uint64)
     if clocks.shape != shape:
         raise ValueError(f"at must have one clock per address: shape {shape}, not {clocks.shape}")
     if clocks.size and int(clocks[0]) < now:

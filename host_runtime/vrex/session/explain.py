@@ -266,7 +266,8 @@ class _Scene:
             victims = [field for field in self.difference.fields if field.name == "victim_line"]
             return next((value for field in victims for value in field[1:] if value), None)
         if self.register in (QueryRegister, QueryLo, QueryHi):
-            return self.before.line(self._read(QueryLo) | self._read(QueryHi) << 32)
+            address = self._read(QueryLo) | self._read(QueryHi) << 32
+            return self.before.line(address & (1 << self.device.params.addr_width) - 1)  # as the core takes it
         if self.register in (Evict, VictimLo, VictimHi):
             return self.before.line(self._read(VictimLo) | self._read(VictimHi) << 32) or None
         return None

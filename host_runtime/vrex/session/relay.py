@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kv_asu_firmware import integers
 from kv_asu_firmware.ports import address_array
 from vrex.session.operation import Answer, Operation
 from vrex.transports.base import Bus
@@ -84,14 +85,14 @@ class Relay(Bus):
         return self._commands(Operation("observe", address_array(addresses, self.params)))
 
     def query_lines(self, addresses: ArrayLike, *, min_tlevel: int = 0, boost: bool = False) -> NDArray[np.void]:
-        lines = address_array(addresses, self.params)
-        return self._commands(Operation("query_lines", lines, min_tlevel=min_tlevel, boost=bool(boost)))
+        lines, least = address_array(addresses, self.params), integers.integer("min_tlevel", min_tlevel)
+        return self._commands(Operation("query_lines", lines, min_tlevel=least, boost=bool(boost)))
 
     def evict_lines(self, count: int) -> NDArray[np.void]:
-        return self._commands(Operation("evict_lines", value=count))
+        return self._commands(Operation("evict_lines", value=integers.count("count", count)))
 
     def idle(self, clocks: int) -> None:
-        self._take(Operation("idle", value=clocks))
+        self._take(Operation("idle", value=integers.count("clocks", clocks)))
 
     def _commands(self, operation: Operation) -> NDArray[np.void]:
         answer = self._take(operation)

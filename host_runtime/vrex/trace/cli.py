@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from dataclasses import asdict
 from pathlib import Path
@@ -30,8 +31,11 @@ def _indices(name: str, text: str | None, size: int) -> tuple[int, ...]:
         first, dash, last = part.partition("-")
         if not first.strip().isdecimal() or (dash and not last.strip().isdecimal()):
             raise typer.BadParameter(f"{part!r} is not a number or a range like 8-10", param_hint=f"'--{name}'")
+        if int(last or first) >= size:
+            chosen.clear()
+            break
         chosen.update(range(int(first), int(last or first) + 1))
-    if not chosen or max(chosen) >= size:
+    if not chosen:
         raise typer.BadParameter(f"{text!r} must name 0 to {size - 1}", param_hint=f"'--{name}'")
     return tuple(sorted(chosen))
 
@@ -75,9 +79,13 @@ def make(
     share of the attention are read. Times are modelled for a Jetson Orin NX. Needs the video extra.
     """
     from vrex.console import progress_bar
+    from vrex.files import check_file
     from vrex.trace.maker import Knobs, make_trace
     from vrex.trace.vit import VIT_S14
 
+    if math.isnan(share):  # is neither too small nor too large
+        raise typer.BadParameter("nan is not a number from 0.01 to 1", param_hint="'--share'")
+    check_file(output)
     knobs = Knobs(
         frames=frames,
         layers=_indices("layers", layers, VIT_S14.layers),

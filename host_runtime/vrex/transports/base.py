@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from kv_asu_firmware.integers import integer
 from vrex.registers import CTRL_OFFSET, Status
 
 if TYPE_CHECKING:
@@ -51,13 +52,12 @@ class Transport(ABC):
 
         Raises
         ------
-        ValueError
-            The access is not aligned, of another size, or outside config space.
+        TypeError, ValueError
+            The access is not of integers, not aligned, of another size, or outside config space.
         VrexError
             The device cannot be reached.
         """
-        check_access(offset, size)
-        return self._read(offset, size)
+        return self._read(*check_access(offset, size))
 
     def write(self, offset: int, value: int, size: int) -> None:
         """Write config space.
@@ -71,12 +71,13 @@ class Transport(ABC):
 
         Raises
         ------
-        ValueError
+        TypeError, ValueError
             As for `read`, or the value does not fit the size.
         VrexError
             The device cannot be reached, or is being written by another process.
         """
-        check_access(offset, size)
+        offset, size = check_access(offset, size)
+        value = integer("value", value)
         if not 0 <= value < 1 << 8 * size:
             raise ValueError(f"value must fit {size} bytes, not {value!r}")
         self._write(offset, value, size)
@@ -218,8 +219,8 @@ class Bus(Transport):
 
         Raises
         ------
-        ValueError
-            The count is negative.
+        TypeError, ValueError
+            The count is no integer, or negative.
         """
 
     @abstractmethod
@@ -228,8 +229,8 @@ class Bus(Transport):
 
         Raises
         ------
-        ValueError
-            Their number is negative.
+        TypeError, ValueError
+            Their number is no integer, or negative.
         """
 
 
@@ -250,9 +251,17 @@ def build_of(params: Params | None, fields: dict[str, int]) -> Params:
     return Params(**fields) if params is None else params
 
 
-def check_access(offset: int, size: int) -> None:
-    """See that an access is aligned and in config space; raises `ValueError`."""
+def check_access(offset: int, size: int) -> tuple[int, int]:
+    """An access as plain integers, if it is one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is not; or it is not aligned, of another size, or outside config space.
+    """
+    offset, size = integer("offset", offset), integer("size", size)
     if size not in (1, 2, 4):
         raise ValueError(f"size must be 1, 2 or 4 bytes, not {size!r}")
     if offset not in range(0, CONFIG_BYTES, size):
         raise ValueError(f"offset must be a multiple of {size} below {CONFIG_BYTES:#x}, not {offset!r}")
+    return offset, size

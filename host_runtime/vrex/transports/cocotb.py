@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cocotb.task import resume
 from cocotb.triggers import FallingEdge, RisingEdge
 
+from kv_asu_firmware import integers
 from kv_asu_firmware.device import LINK_CLOCKS, WRITE_CLOCKS
 from kv_asu_firmware.ports import ANSWER, TAG, VICTIM, address_array
 from kv_asu_sim.drivers import ConfigMaster, EvictDriver, InputPort, QueryDriver, RequestDriver
@@ -105,14 +106,11 @@ class CocotbTransport(Bus):
         return simulate(self._operate, self._queries, queries, "answer_valid", ANSWER)
 
     def evict_lines(self, count: int) -> NDArray[np.void]:
-        if count < 0:
-            raise ValueError(f"count must not be negative, not {count!r}")
-        return simulate(self._operate, self._evicts, [()] * count, "victim_valid", VICTIM)
+        commands = integers.count("count", count)
+        return simulate(self._operate, self._evicts, [()] * commands, "victim_valid", VICTIM)
 
     def idle(self, clocks: int) -> None:
-        if clocks < 0:
-            raise ValueError(f"clocks must not be negative, not {clocks!r}")
-        simulate(self._pass, clocks)
+        simulate(self._pass, integers.count("clocks", clocks))
 
     # In the simulator
 
