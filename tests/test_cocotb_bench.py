@@ -26,7 +26,7 @@ STREAMS = {
     "verilator": [
         *("one_line", "two_lines", "one_bucket", "window_wrap", "scan_table", "list_ends", "touch_and_evict", "churn"),
         *("evict_every_clock", "mass_expiry", "query_just_touched", "level_edges", "thresholds_live", "stamp_wrap"),
-        *("table_full", "geometry", "register_ports", "life_cycle", "before_enable", "random_mix"),
+        *("table_full", "spill_and_evict", "geometry", "register_ports", "life_cycle", "before_enable", "random_mix"),
     ],
     "icarus": ["churn", "life_cycle", "register_ports"],
 }

@@ -571,6 +571,18 @@ def table_full(plan: Plan) -> Iterator[Rows]:
 
 
 @_stream
+def spill_and_evict(plan: Plan) -> Iterator[Rows]:
+    """A table full of cold lines: new ones take their slots while evictions take others in the same clocks."""
+    while True:
+        yield plan.start(t1=int(plan.rng.integers(2, 7)), tick_shift=0)
+        pool = plan.lines(4 * plan.active)
+        for evict in (0.1, 0.3, 0.6):
+            yield plan.traffic(pool[: 2 * plan.active], query=0.3)
+            yield plan.age_out()
+            yield plan.traffic(plan.rng.choice(pool, plan.active), query=0.3, evict=evict)
+
+
+@_stream
 def geometry(plan: Plan) -> Iterator[Rows]:
     """Smaller active sizes, larger granules, seeds and slow ticks."""
     while True:
