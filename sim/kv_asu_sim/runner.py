@@ -172,7 +172,9 @@ def run_host(
     if way not in WAYS:
         raise ValueError(f"way must be one of {', '.join(WAYS)}, not {way!r}")
     if text is None:
-        text = verilog(params) if way == "hard block" else whole_function_verilog(params)
+        whole = way != "hard block"
+        text = whole_function_verilog(params) if whole else verilog(params)
+        text = with_assertions(text, params, simulator, full_config_space=whole)
     build = _build(text, simulator, waves)
     print(f"{simulator}: {function} by {way}, KV_ASU_SEED={seed}", flush=True)
     asked = {"params": params.asdict(), "function": function, "way": way, "seed": seed}
@@ -215,11 +217,12 @@ def run_module(
     return _simulate(build, simulator, module, asked, expected=expected, waves=False, plusargs=plusargs)
 
 
-def with_assertions(text: str, params: Params, simulator: str) -> str:
+def with_assertions(text: str, params: Params, simulator: str, *, full_config_space: bool = False) -> str:
     """The core's Verilog with the assertions of the contract, bound or, where there is no ``bind``, put in."""
     if simulator == "icarus":  # kv_asu is the first module
-        text = text.replace("endmodule", f"  {assertions.instance(params)}\nendmodule", 1)
-    return f"{text}\n{assertions.emit(params)}"
+        instance = assertions.instance(params, full_config_space=full_config_space)
+        text = text.replace("endmodule", f"  {instance}\nendmodule", 1)
+    return f"{text}\n{assertions.emit(params, full_config_space=full_config_space)}"
 
 
 def _simulate(
