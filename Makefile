@@ -6,6 +6,9 @@ BIN := .venv/bin
 WORKERS ?= 2
 # Faults that `make mutate` asks for.
 MUTANTS ?= 400
+# Runs of `make sim` for each build and simulator, and requests of `make soak`.
+SEEDS ?= 3
+REQUESTS ?= 10000000
 
 # Packages on a PYTHONPATH of the caller would come before the locked ones.
 unexport PYTHONPATH PYTHONHOME
@@ -15,7 +18,7 @@ export CXX
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-synth demo test test-slow mutate lint lock clean distclean
+.PHONY: help setup setup-test setup-synth demo test test-slow sim cov soak latency mutate lint lock clean distclean
 
 help:  ## List these targets
 	@echo "V-Rex. Needs python3 (3.11 or newer), make and a C++ compiler; everything else goes into .venv."
@@ -52,6 +55,18 @@ test: setup-test  ## All tests but the slow ones
 
 test-slow: setup-test  ## The slow tests
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow
+
+sim: setup-test  ## Every stream in two simulators, six builds, under many seeds (SEEDS=3)
+	$(BIN)/python -m kv_asu_sim.regression --seeds $(SEEDS) --jobs $(WORKERS)
+
+cov: setup-test  ## Functional coverage of every stream over six builds: table, and build/coverage.json
+	$(BIN)/python -m kv_asu_sim.coverage_report --json build/coverage.json --jobs $(WORKERS)
+
+soak: setup-test  ## Compiled RTL against the model over many requests, some minutes (REQUESTS=10000000)
+	$(BIN)/python -m kv_asu_sim.soak --requests $(REQUESTS) --jobs $(WORKERS)
+
+latency: setup-test  ## Measure every answer's latency anew and write docs/latency.md
+	$(BIN)/python -m kv_asu_sim.latency
 
 mutate: setup-synth setup-test  ## Plant faults in the core and count those that the streams show (MUTANTS=400)
 	$(BIN)/python -m kv_asu_sim.mutation --log2-entries 3 --window 2 --mutants $(MUTANTS) --jobs $(WORKERS)

@@ -8,11 +8,16 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from kv_asu.params import Params
 from kv_asu_sim import build, runner
+from kv_asu_sim.compiled import CompiledCore
+from kv_asu_sim.coverage import Coverage
+from kv_asu_sim.lockstep import lockstep
 from kv_asu_sim.runner import BenchFailed, SimulatorMissing, run
+from kv_asu_sim.streams import play
 
 BUILDS = {
     "asic": Params.asic(),
@@ -26,7 +31,7 @@ STREAMS = {
     "verilator": [
         *("one_line", "two_lines", "one_bucket", "window_wrap", "scan_table", "list_ends", "touch_and_evict", "churn"),
         *("evict_every_clock", "mass_expiry", "query_just_touched", "level_edges", "thresholds_live", "stamp_wrap"),
-        *("table_full", "geometry", "register_ports", "life_cycle", "before_enable", "random_mix"),
+        *("table_full", "spill_and_evict", "geometry", "register_ports", "life_cycle", "before_enable", "random_mix"),
     ],
     "icarus": ["churn", "life_cycle", "register_ports"],
 }
@@ -51,11 +56,20 @@ RUNS = [
 
 @pytest.mark.parametrize(("which", "simulator"), RUNS)
 def test_streams(which: str, simulator: str) -> None:
-    folder = run(BUILDS[which], simulator, STREAMS[simulator], clocks=BUILDS[which].rows + CLOCKS[simulator])
-    latency = BUILDS[which].latency
+    params, seed = BUILDS[which], runner.seed_from_environment()
+    clocks, latency = params.rows + CLOCKS[simulator], params.latency
+    folder = run(params, simulator, STREAMS[simulator], clocks=clocks, seed=seed)
     measured = re.findall(r"answered after (\d+) clocks, (\d+) ps: (\d+) times", (folder / "run.log").read_text())
     assert {(int(clocks), int(time)) for clocks, time, _ in measured} == {(latency, 2000 * latency)}
     assert sum(int(times) for *_, times in measured) > 300
+    compiled = Coverage(params)
+    lockstep(CompiledCore(params), play("churn", params, seed, clocks), np.random.default_rng(seed), compiled)
+    assert met(Coverage.load(folder / "coverage-churn.json")) == met(compiled), "the bench meets what lockstep meets"
+
+
+def met(coverage: Coverage) -> dict[tuple[str, str], int]:
+    """What a stream has met; the bench's own reset before it is not the stream's."""
+    return {bin_: count for bin_, count in coverage.hits.items() if count and bin_ != ("cp_life_cycle", "reset, idle")}
 
 
 def edited(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, edit: Callable[[str], str]) -> None:

@@ -210,6 +210,29 @@ def test_ip_xact_has_every_field() -> None:
     assert len(tree.findall(".//ipxact:field", space)) == sum(len(register.fields) for register in REGISTERS.values())
 
 
+def test_uvm_package_has_every_field() -> None:
+    text = (registers_gen.ROOT / "docs" / "kv_asu_ral_pkg.sv").read_text()
+    kinds = {
+        Access.CONSTANT: ("RO", 0),
+        Access.STATUS: ("RO", 1),
+        Access.READ_WRITE: ("RW", 0),
+        Access.WRITE_ONE_TO_CLEAR: ("W1C", 1),
+        Access.WRITE_ONE_TO_DO: ("WO", 1),
+    }
+    instances = dict(re.findall(r"rand (kv_asu_*\w*__\w+) (\w+);", text))
+    found = {}
+    for kind, body in re.findall(r"class (\w+) extends uvm_reg;(.*?)endclass", text, re.DOTALL):
+        name = instances[kind]
+        for field, *numbers in re.findall(r'this\.(\w+)\.configure\(this, (\d+), (\d+), "(\w+)", ([01]),', body):
+            found[name, field] = (int(numbers[0]), int(numbers[1]), numbers[2], int(numbers[3]))
+    assert found == {
+        (register.name, field.name): (field.width, field.low, *kinds[field.access])
+        for register in REGISTERS.values()
+        for field in register.fields
+    }
+    assert text.startswith("// Generated from registers.rdl by")
+
+
 def test_pages_name_everything_and_need_nothing_else() -> None:
     page = (registers_gen.ROOT / "docs" / "registers.md").read_text()
     html = (registers_gen.ROOT / "docs" / "registers.html").read_text()

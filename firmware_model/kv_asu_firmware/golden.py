@@ -475,6 +475,11 @@ class KvAsuGolden:
         return self._tick
 
     @property
+    def next_tick(self) -> int:
+        """The tick of the coming clock, not wrapped."""
+        return self._now + 1 >> self.settings.tick_shift
+
+    @property
     def tracked(self) -> int:
         """How many lines have a slot."""
         return len(self._warm) + len(self._cold)

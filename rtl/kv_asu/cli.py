@@ -63,6 +63,7 @@ def _examples(*commands: str) -> str:
         "kv-asu verilog --profile asic -o kv_asu.v",
         "kv-asu verilog --profile fpga --log2-entries 12 --config-base 0x480 -o build/kv_asu.v",
         "kv-asu verilog --full-config-space -o build/function.v",
+        "kv-asu verilog --profile asic --assertions -o build/kv_asu.v",
     )
 )
 def verilog(
@@ -84,6 +85,14 @@ def verilog(
     addr_width: AddrWidthOption = None,
     config_base: ConfigBaseOption = None,
     full_config_space: FullConfigSpaceOption = False,
+    with_assertions: Annotated[
+        bool,
+        typer.Option(
+            "--assertions",
+            help="Also write the contract as SystemVerilog assertions that bind to the core, as "
+            "`*_assertions.sv` beside the Verilog, or behind it in a pipe.",
+        ),
+    ] = False,
 ) -> None:
     """Write the core as one SystemVerilog file, and what it is as JSON beside it."""
     params = params_of(
@@ -98,19 +107,28 @@ def verilog(
     if beside is not None:
         with _writing(beside):
             check_file(beside)
+    bound = output.with_name(f"{output.stem}_assertions.sv")
+    if beside is not None and with_assertions:
+        with _writing(bound):
+            check_file(bound)
+    from kv_asu import assertions
     from kv_asu.verilog import emit
 
     record = _record(params, profile, full_config_space)
     text = _whole_function(params) if full_config_space else emit(params)
+    properties = assertions.emit(params, full_config_space=full_config_space) if with_assertions else ""
     what = f"{profile}, full config space" if full_config_space else profile
     said = f"{output}: KV-ASU {__version__}, {what}, latency {params.latency}"
     if beside is None:
         with _writing(output):
-            write_stream(output, text)
+            write_stream(output, text + properties)
         print(said, file=sys.stderr)  # standard output may be what was written to
         return
-    _write_all({output: text, beside: json.dumps(record, indent=2) + "\n"})
-    print(f"{said}; metadata in {beside}")
+    files = {output: text, beside: json.dumps(record, indent=2) + "\n"}
+    if with_assertions:
+        files[bound] = properties
+    _write_all(files)
+    print(f"{said}; metadata in {beside}" + (f", assertions in {bound}" if with_assertions else ""))
 
 
 def _record(params: Params, profile: str, full_config_space: bool) -> dict[str, Any]:

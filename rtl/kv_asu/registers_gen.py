@@ -3,7 +3,7 @@
 Without options it writes the generated files of the source tree; with ``--check`` it writes nothing and fails when one
 of them is not what it would write. The same source gives the same bytes, anywhere and at any time.
 
-The Markdown, IP-XACT and C files are PeakRDL's. Its HTML is a folder of scripts and data, so the HTML page, which
+The Markdown, IP-XACT, UVM and C files are PeakRDL's. Its HTML is a folder of scripts and data, so the HTML page, which
 people mail and open from disk, is the Markdown page rendered into one file.
 """
 
@@ -23,6 +23,7 @@ from peakrdl_cheader.c_standards import CStandard
 from peakrdl_cheader.exporter import CHeaderExporter
 from peakrdl_ipxact import IPXACTExporter, Standard
 from peakrdl_markdown import MarkdownExporter
+from peakrdl_uvm import UVMExporter
 from systemrdl.compiler import RDLCompiler
 from systemrdl.messages import RDLCompileError
 from systemrdl.node import AddrmapNode, FieldNode, RegNode
@@ -431,6 +432,13 @@ def ip_xact(top: AddrmapNode) -> str:
     return _exported(lambda path: exporter.export(top, path), "kv_asu.xml")
 
 
+def uvm_package(top: AddrmapNode) -> str:
+    """The register model for UVM benches, as a package; the default build's reset values."""
+    text = _exported(lambda path: UVMExporter().export(top, path), "kv_asu_ral_pkg.sv")
+    body = text.partition("\npackage ")[2]  # below the exporter's own comment
+    return f"// {MADE_BY}\npackage {body}"
+
+
 def markdown_page(top: AddrmapNode) -> str:
     """The register page."""
     text = _exported(lambda path: MarkdownExporter().export(top, path), "registers.md")
@@ -475,6 +483,7 @@ EXPORTED_FILES: dict[str, Callable[[AddrmapNode], str]] = {
     "docs/registers.md": markdown_page,
     "docs/registers.html": html_page,
     "docs/kv_asu.xml": ip_xact,
+    "docs/kv_asu_ral_pkg.sv": uvm_package,
 }
 
 

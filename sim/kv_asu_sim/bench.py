@@ -12,6 +12,7 @@ from cocotb.triggers import FallingEdge, RisingEdge
 from cocotb.utils import get_sim_time
 
 from kv_asu.params import Params
+from kv_asu_sim.coverage import Coverage
 from kv_asu_sim.drivers import TWO_STATE, RowDriver
 from kv_asu_sim.monitors import InputMonitor, LatencyMeter, OutputMonitor
 from kv_asu_sim.scoreboard import Scoreboard
@@ -33,12 +34,14 @@ class Bench:
     Attributes
     ----------
     scoreboard : Scoreboard
+    coverage : Coverage
     latency : LatencyMeter
     """
 
     def __init__(self, dut: Any, params: Params) -> None:
         self.dut = dut
-        self.scoreboard = Scoreboard(params)
+        self.coverage = Coverage(params)
+        self.scoreboard = Scoreboard(params, self.coverage)
         self.latency = LatencyMeter(params.latency, PERIOD_PS)
         self._inputs = InputMonitor(dut)
         self._outputs = OutputMonitor(dut, always=cocotb.SIM_NAME not in TWO_STATE)

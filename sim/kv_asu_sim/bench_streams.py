@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from pathlib import Path
 from typing import Any
 
 import cocotb
@@ -26,4 +27,6 @@ async def plays(dut: Any, stream: str) -> None:
     """Every answer to a stream is the reference's, L clocks after its operation."""
     random.seed(_ASKED["seed"])
     clocks = max(_ASKED["clocks"], NEEDS_CLOCKS.get(stream, 0))
-    await Bench(dut, _PARAMS).run(play(stream, _PARAMS, _ASKED["seed"], clocks))
+    bench = Bench(dut, _PARAMS)
+    await bench.run(play(stream, _PARAMS, _ASKED["seed"], clocks))
+    bench.coverage.save(Path(f"coverage-{stream}.json"))

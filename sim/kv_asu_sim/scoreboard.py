@@ -13,6 +13,7 @@ from typing import NamedTuple, NoReturn
 from kv_asu.params import Params
 from kv_asu.register_map import REGISTERS, VictimStatus
 from kv_asu_firmware.golden import Answer, Clock, Query, Tag, Victim
+from kv_asu_sim.coverage import Coverage
 from kv_asu_sim.reference import Reference
 
 #: Clocks of pins shown with a difference.
@@ -58,6 +59,8 @@ class Scoreboard:
     ----------
     params : Params
         The build under test.
+    coverage : Coverage, optional
+        Told of everything that is compared.
 
     Attributes
     ----------
@@ -67,8 +70,9 @@ class Scoreboard:
         Clocks seen so far; the number of the last one in messages.
     """
 
-    def __init__(self, params: Params) -> None:
+    def __init__(self, params: Params, coverage: Coverage | None = None) -> None:
         self.params = params
+        self._coverage = coverage
         self.compared: Counter[str] = Counter()
         self.clock_number = -1
         self._reference: Reference | None = None  # none before the first reset
@@ -96,6 +100,8 @@ class Scoreboard:
         """
         self.clock_number += 1
         self._recent.append((self.clock_number, taken, seen))
+        if self._coverage is not None and self._reference is not None:
+            self._coverage.taken(self._reference.worlds[0], taken, self._in_flight)
         if taken.reset:
             self._reference = Reference(self.params)
             self._restart()
@@ -154,6 +160,7 @@ class Scoreboard:
     def _compare_answers(self, reference: Reference, due: Taken, seen: Seen) -> None:
         retry = due.evict and seen.victim is not None and seen.victim[0] == VictimStatus.RETRY
         query = due.query and Query(due.query[0], due.query[1], bool(due.query[2]))
+        before = None if self._coverage is None else self._coverage.look(reference.worlds[0].golden, due)
         answers = reference.clock(due.request, query, due.evict, retry)
         possible = [
             seen.tag == tag and seen.victim == victim and seen.answer == (None if answer is None else answer[:3])
@@ -161,6 +168,10 @@ class Scoreboard:
         ]
         if not reference.keep(possible):
             self._fail(_differences(due, answers[0], seen))
+        if self._coverage is not None and before is not None:
+            world = reference.worlds[0]
+            self._coverage.decided(world.golden, due, seen, before)
+            self._coverage.interrupt(world, seen.irq)
         compared = self.compared
         compared["clocks"] += 1
         if due.request is not None:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kv_asu.params import LINE_BITS, Params
-from kv_asu.register_map import REGISTERS
+from kv_asu.register_map import REGISTERS, WINDOW_BYTES
+from kv_asu.register_types import Access
 from kv_asu_sim.hash_inverse import lines_with_home
 from kv_asu_sim.pins import INPUTS
 
@@ -25,7 +26,7 @@ Stream = Callable[["Plan"], Iterator[Rows]]
 STREAMS: dict[str, Stream] = {}
 
 #: Streams that show what they are for only after this many clocks.
-NEEDS_CLOCKS = {"counter_saturation": 70_000}
+NEEDS_CLOCKS = {"counter_saturation": 99_000}
 
 ENABLE, FLUSH, SNAPSHOT, CLEAR, RECLAIM_OFF = 1, 2, 4, 8, 64
 
@@ -473,14 +474,17 @@ def query_just_touched(plan: Plan) -> Iterator[Rows]:
 
 @_stream
 def counter_saturation(plan: Plan) -> Iterator[Rows]:
-    """One line counted past 65535, then aged and halved."""
+    """One line counted past 65535, then aged and touched under each kind of decay."""
     while True:
-        yield plan.start(t3=(65535, 25), t2=(65534, 50), t1=100, tick_shift=0, control=1 << 4)
+        yield plan.start(t3=(65535, 25), t2=(65534, 50), t1=100, tick_shift=0)
         line = plan.lines(1)
         yield plan.traffic(np.repeat(line, 65530), query=0.01)
-        yield plan.traffic(np.repeat(line, 30), query=1.0, request=0.7)
-        yield plan.age_out()
-        yield plan.traffic(np.repeat(line, 5), query=1.0)
+        for kind, recover in ((0, 0), (1, 32768), (2, 0)):
+            yield plan.traffic(np.repeat(line, 30), query=1.0, request=0.7)
+            plan.control = ENABLE | kind << 4
+            yield plan.write("CTRL", plan.control)
+            yield plan.age_out()
+            yield plan.traffic(np.repeat(line, 5 + recover), query=1.0)
 
 
 @_stream
@@ -535,8 +539,10 @@ def stamp_wrap(plan: Plan) -> Iterator[Rows]:
         pool = plan.lines(min(plan.active, 12))
         for _ in range(4):
             yield plan.mixed(pool, 40)
-            around = turn * int(plan.rng.integers(1, 4)) + int(plan.rng.integers(-4, 5))
-            yield plan.idle(around << plan.tick_shift)
+            yield plan.touch(pool[0])
+            around = turn * int(plan.rng.integers(1, 4)) + int(plan.rng.choice([0, 0, 0, -4, -1, 1, 4]))
+            yield plan.idle((around << plan.tick_shift) - 1)
+            yield plan.touch(pool[0], query=True)
             yield plan.mixed(pool, int(plan.rng.integers(1, 30)))
 
 
@@ -546,6 +552,10 @@ def t1_limit(plan: Plan) -> Iterator[Rows]:
     while True:
         yield plan.start(t1=plan.params.t1_limit, tick_shift=0)
         fill = plan.lines(plan.active)
+        for age in (plan.t1_age, plan.t1_age + 1):
+            yield plan.touch(fill[0])
+            yield plan.idle(age - 1)
+            yield plan.touch(fill[0], query=True)
         yield plan.traffic(fill)
         for evict in (0.0, 0.2):
             yield plan.traffic(plan.rng.choice(fill, 2 * plan.params.t1_limit % 3000 + 300), request=1.0, evict=evict)
@@ -568,6 +578,21 @@ def table_full(plan: Plan) -> Iterator[Rows]:
         plan.control = ENABLE
         yield plan.age_out()
         yield plan.traffic(pool, evict=plan.rng.choice([0.0, 0.5]))
+
+
+@_stream
+def spill_and_evict(plan: Plan) -> Iterator[Rows]:
+    """A table full of cold lines: new ones may not have their slots, then take them, evictions in the same clocks."""
+    while True:
+        yield plan.start(t1=int(plan.rng.integers(2, 7)), tick_shift=0)
+        pool = plan.lines(4 * plan.active)
+        for evict in (0.1, 0.3, 0.6):
+            yield plan.traffic(pool[: 2 * plan.active], query=0.3)
+            yield plan.age_out()
+            yield plan.write("CTRL", ENABLE | RECLAIM_OFF)
+            yield plan.traffic(plan.rng.choice(pool, plan.active // 2), query=0.3)
+            yield plan.write("CTRL", ENABLE)
+            yield plan.traffic(plan.rng.choice(pool, plan.active), query=0.3, evict=evict)
 
 
 @_stream
@@ -610,6 +635,40 @@ def register_ports(plan: Plan) -> Iterator[Rows]:
 
 
 @_stream
+def stray_accesses(plan: Plan) -> Iterator[Rows]:
+    """Reads anywhere in config space, writes where they must do nothing, and accesses to other functions."""
+    rng, params = plan.rng, plan.params
+    first, dwords = params.config_base >> 2, WINDOW_BYTES // 4
+    fixed = [
+        name
+        for name, register in REGISTERS.items()
+        if all(field.access in (Access.CONSTANT, Access.STATUS) for field in register.fields)
+    ]
+    while True:
+        yield plan.random_start()
+        pool = plan.lines(int(rng.integers(2, 2 * plan.active)))
+        rows = plan.mixed(pool, 200)
+        for clock in range(0, len(rows), 3):
+            inside, anywhere = int(rng.integers(first, first + dwords)), int(rng.integers(1 << 10))
+            number = int(rng.choice([inside, anywhere, first - 1, first + dwords]))
+            if rng.random() < 0.4:
+                put_read(rows, clock, params, "CTRL")
+                rows["cfg_ext_register_number"][clock] = number
+            else:
+                put_write(
+                    rows, clock, params, str(rng.choice(fixed)), int(rng.integers(1 << 32)), int(rng.integers(16))
+                )
+                if not first <= number < first + dwords:
+                    rows["cfg_ext_register_number"][clock] = number
+                elif rng.random() < 0.2:
+                    rows["cfg_ext_register_number"][clock] = first + dwords - 1  # no register
+            if rng.random() < 0.2:
+                rows["cfg_ext_register_number"][clock] = number
+                rows["cfg_ext_function_number"][clock] ^= 1 << int(rng.integers(8))
+        yield rows
+
+
+@_stream
 def life_cycle(plan: Plan) -> Iterator[Rows]:
     """Flush, disable, enable, reset and power loss at any clock, traffic never stopping."""
     rng = plan.rng
@@ -617,15 +676,22 @@ def life_cycle(plan: Plan) -> Iterator[Rows]:
         yield plan.random_start()
         pool = plan.lines(int(rng.integers(2, 2 * plan.active)))
         for _ in range(5):
-            rows = plan.mixed(pool, 60 + int(plan.active // plan.params.window * rng.choice([0.5, 1.5])))
+            clocks = 60 + int(plan.active // plan.params.window * rng.choice([0.5, 1.5]))
+            rows = plan.mixed(pool, clocks) if rng.random() < 0.8 else plan.idle(clocks)
             at = int(rng.integers(len(rows)))
-            match rng.choice(["flush", "flush twice", "disable", "bounce", "power", "snapshot"]):
+            match rng.choice(["flush", "flush twice", "flush and disable", "disable", "bounce", "power", "counters"]):
                 case "flush":
                     put_write(rows, at, plan.params, "CTRL", plan.control | FLUSH)
                 case "flush twice":
                     put_write(rows, at, plan.params, "CTRL", plan.control | FLUSH)
                     again = int(rng.integers(at, len(rows)))
                     put_write(rows, again, plan.params, "CTRL", plan.control | FLUSH | int(rng.integers(4)) << 2)
+                case "flush and disable":
+                    put_write(rows, at, plan.params, "CTRL", plan.control | FLUSH)
+                    again = min(at + int(rng.integers(1, plan.flush_clocks())), len(rows) - 1)
+                    put_write(rows, again, plan.params, "CTRL", plan.control & ~ENABLE)
+                    yield rows
+                    rows = plan.write("CTRL", plan.control)
                 case "disable":
                     put_write(rows, at, plan.params, "CTRL", plan.control & ~ENABLE)
                     put_write(rows, len(rows) - 1, plan.params, "CTRL", plan.control)
@@ -634,8 +700,14 @@ def life_cycle(plan: Plan) -> Iterator[Rows]:
                     put_write(rows, min(at + 1, len(rows) - 1), plan.params, "CTRL", plan.control)
                 case "power":
                     rows["power_good"][at : at + int(rng.integers(1, 40))] = 0
-                case "snapshot":
-                    put_write(rows, at, plan.params, "CTRL", plan.control | SNAPSHOT | int(rng.integers(2)) * CLEAR)
+                case "counters":
+                    put_write(
+                        rows,
+                        at,
+                        plan.params,
+                        "CTRL",
+                        plan.control | int(rng.choice([SNAPSHOT, CLEAR, SNAPSHOT | CLEAR])),
+                    )
             for clock in np.flatnonzero((rng.random(len(rows)) < 0.1) & (rows["cfg_ext_write_received"] == 0)).tolist():
                 put_read(rows, clock, plan.params, "STATUS")
             yield rows

@@ -1,0 +1,63 @@
+"""Generate the core, compile it with a top of one's own, run the bench: ``python examples/own_bench/run.py``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+from pathlib import Path
+
+from cocotb_tools.check_results import get_results
+from cocotb_tools.runner import get_runner
+
+from kv_asu import assertions
+from kv_asu.params import Params
+from kv_asu_sim.build import verilog
+from kv_asu_sim.runner import simulator_environment
+
+HERE = Path(__file__).parent
+PARAMS = Params(log2_entries=4, window=4)
+
+
+def main() -> int:
+    """The command line; 1 when the bench fails."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--simulator", choices=("icarus", "verilator"), default="icarus")
+    parser.add_argument("--build", type=Path, default=Path("build/own_bench"), help="where it is compiled and run")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
+    options = parser.parse_args()
+    folder = options.build.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    # The same two files as `kv-asu verilog --log2-entries 4 --window 4 --assertions -o kv_asu.sv` writes.
+    (folder / "kv_asu.sv").write_text(verilog(PARAMS))
+    (folder / "kv_asu_assertions.sv").write_text(assertions.emit(PARAMS))
+    settings = {"KV_ASU_PARAMS": json.dumps(PARAMS.asdict()), "KV_ASU_SEED": str(options.seed)}
+    print(f"{options.simulator}, seed {options.seed}", flush=True)
+    with simulator_environment(options.simulator):
+        runner = get_runner(options.simulator)
+        runner.build(
+            sources=[HERE / "snooper.sv", folder / "kv_asu.sv", folder / "kv_asu_assertions.sv"],
+            hdl_toplevel="snooper",
+            build_dir=folder,
+            build_args=["--no-timing", "--assert", "-Wno-fatal"] if options.simulator == "verilator" else [],
+            timescale=("1ns", "1ps"),
+            always=True,
+            log_file=folder / "build.log",
+        )
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
+        results = runner.test(
+            hdl_toplevel="snooper",
+            test_module="test_snooper",
+            build_dir=folder,
+            test_dir=folder,
+            extra_env=settings,
+            log_file=folder / "run.log",
+        )
+    tests, failed = get_results(results)
+    print(f"{tests - failed} of {tests} tests passed; log in {folder / 'run.log'}")
+    return 1 if failed or not tests else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
