@@ -313,6 +313,7 @@ class ListModel:
                 self.linked[c] & self.order.newer(c, a) & (up != c) & self._newer_than(up, c) for c in slots if c != a
             ]
             self._claim("chain", f"slot {a} points at the next newer line", ~followed[a] | ~Cat(between).any())
+            self._claim("head", f"slot {a} is linked only if the head is", ~self.linked[a] | Array(self.linked)[head.slot])
             self._claim("head", f"slot {a} is at the head if it is the newest", ~newest[a] | at_head[a])
             self._claim(
                 "neighbours",
@@ -385,7 +386,7 @@ class ListModel:
         """What the solver can do without."""
         lean = self._claims.lean
         copies = [f"newer links of the {cursor}" for cursor in ("tail", "candidate")]
-        links = ["newer links of the list", "older links", "flights", "reads", "neighbours", "rising", "head", "order", "candidate"]
+        links = ["newer links of the list", "older links", "flights", "reads", "neighbours", "rising", "head", "candidate"]
         lean("rising", "head", "neighbours", "order", "flights", "tail", "candidate")
         lean("neighbours", "head", "rising", "flights", "tail", "candidate", "order", *copies, "reads")
         lean("chain", "head", "rising", "neighbours", "order", "flights", "tail", "candidate", *copies, "reads")

@@ -119,7 +119,7 @@ def to_rtlil(proof: Proof) -> str:
     # The solver's log calls a claim by its cell's name.
     return re.sub(
         r"cell \$check \S+(\s+parameter \\FORMAT \"([^\"]+)\")",
-        lambda found: rf"cell $check \{re.sub(r'[^a-z0-9]+', '_', found[2])}{found[1]}",
+        lambda found: rf"cell $check \{re.sub(r'[^A-Za-z0-9]+', '_', found[2])}{found[1]}",
         text,
     )
 
