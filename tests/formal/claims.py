@@ -1,8 +1,8 @@
 """What a harness claims, sorted into groups that are proved one at a time.
 
 A group is proved for a clock from all the claims of the clocks before: its own are the induction's hypothesis, those of
-the other groups are assumed of the clock before. That is one induction over time, done in several runs: no claim leans
-on another of the same clock, so nothing is circular.
+the other groups are assumed of the clock before. That is one induction over time, done in several runs. Where a group
+leans on others of the same clock, these never lean back in that clock, so nothing is circular.
 """
 
 from __future__ import annotations
@@ -19,10 +19,16 @@ class Claims:
         self.assumptions: list[tuple[str | None, Value]] = []
         self.covers: dict[str, Value] = {}
         self._leans: dict[str, tuple[str, ...]] = {}
+        self._now: dict[str, tuple[str, ...]] = {}
 
-    def lean(self, group: str, *others: str) -> None:
-        """Spare the solver what the group has no need of: it relies on these others only, of the clock before."""
+    def lean(self, group: str, *others: str, now: tuple[str, ...] = ()) -> None:
+        """Spare the solver what the group has no need of.
+
+        It relies on ``others`` only, of the clock before, and on ``now`` in the same clock: groups that do not
+        themselves rely on this one but of the clock before.
+        """
         self._leans[group] = others
+        self._now[group] = now
 
     def claim(self, group: str, name: str, value: ValueLike) -> None:
         """``value`` holds in every clock after reset."""
@@ -51,6 +57,8 @@ class Claims:
             held = Signal(init=1)
             m.d.sync += held.eq(Cat(others).all())
             m.d.comb += Assume(held)
+        for name in self._now.get(group, ()):
+            m.d.comb += [Assume(ResetSignal() | value.bool()) for _, value in self.groups[name]]
 
     def emit_covers(self, m: Module) -> None:
         """Add to ``m`` what looks for a way to each cover."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amaranth.hdl import Array, Cat, Module, Signal, Value
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 
 from formal.claims import Claims
@@ -94,7 +94,9 @@ class ListModel:
         self.stamps: list[Signal] = each("stamp", params.stamp_width)
         self.halves: list[Signal] = each("half")
         self.ages: list[Signal] = each("age", AGE_WIDTH)
-        self.up: list[Signal] = each("up", params.log2_entries)  # the next newer line, and the next older one
+        # The next newer line with its stamp and half, and the slot of the next older one.
+        self.up_lines = [Signal(line_layout(params), name=f"up{slot}") for slot in self._slots]
+        self.up = [line.slot for line in self.up_lines]
         self.down: list[Signal] = each("down", params.log2_entries)
         self.in_flight = [Cat(flight.is_(slot) for flight in self._flights).any() for slot in self._slots]
         left = [Cat(flight.is_(slot) & flight.left for flight in self._flights).any() for slot in self._slots]
@@ -170,20 +172,20 @@ class ListModel:
     def _point(self) -> None:
         """Keep the neighbours of each line, as any textbook has it."""
         m, linking, head = self._m, self._linking, self._head
-        up, down = Array(self.up), Array(self.down)
-        slot = linking.slot
-        moves = Signal(name="model_moves")
+        lines, down = Array(Value.cast(line) for line in self.up_lines), Array(self.down)
+        slot, line = linking.slot, self._line.as_value()
+        stays = Array(self.linked)[slot] & (slot == head.slot)
         last = Signal(name="model_last")
-        m.d.comb += [
-            moves.eq(linking.valid & ~(Array(self.linked)[slot] & (slot == head.slot))),
-            last.eq(linking.left | (self._valid["tail"] & (self._places["tail"].slot == slot))),
-        ]
-        with m.If(moves & linking.linked):
-            m.d.sync += down[up[slot]].eq(down[slot])
-            with m.If(~last):
-                m.d.sync += up[down[slot]].eq(up[slot])
-        with m.If(moves):
-            m.d.sync += [down[slot].eq(head.slot), up[head.slot].eq(slot)]
+        m.d.comb += last.eq(linking.left | (self._valid["tail"] & (self._places["tail"].slot == slot)))
+        with m.If(linking.valid & linking.linked & ~last):
+            m.d.sync += lines[down[slot]].eq(Mux(stays, line, lines[slot]))
+        with m.If(linking.valid & linking.linked & ~stays):
+            m.d.sync += down[self._up_of(slot)].eq(down[slot])
+        with m.If(linking.valid & ~stays):
+            m.d.sync += [down[slot].eq(head.slot), lines[head.slot].eq(line)]
+
+    def _up_of(self, slot: Value) -> Value:
+        return Array(self.up)[slot]
 
     def _claim(self, group: str, name: str, value: Value) -> None:
         self._claims.claim(group, name, value)
@@ -309,6 +311,9 @@ class ListModel:
             self._claim(
                 "rising", f"slot {a} points at a newer line", ~followed[a] | self._newer_than(up, a)
             )
+            line = self.up_lines[a]
+            held = (line.stamp == Array(self.stamps)[line.slot]) & (line.cold_half == Array(self.halves)[line.slot])
+            self._claim("stamps", f"slot {a} knows the stamp and half of the next newer line", ~followed[a] | held)
             between = [
                 self.linked[c] & self.order.newer(c, a) & (up != c) & self._newer_than(up, c) for c in slots if c != a
             ]
@@ -338,23 +343,21 @@ class ListModel:
                 ),
             )
 
+        self._claim_joint(older_pushes, pushes, unlinks)
         backs = [live(*pair) for pair in zip(older_unlinks, older_pushes, strict=True)]
+        mains = [live(*pair) for pair in zip(unlinks, pushes, strict=True)]
         for copy, (unlink_rows, push_rows) in {"list": (unlinks, pushes), **copies}.items():
             for a in slots:
                 link = live(unlink_rows[a], push_rows[a])
-                line = link.line
-                named = (
-                    (line.slot == self.up[a])
-                    & (line.stamp == Array(self.stamps)[self.up[a]])
-                    & (line.cold_half == Array(self.halves)[self.up[a]])
-                )
                 same = (unlink_rows[a].parity == unlinks[a].parity) & (
                     at_head[a] | (push_rows[a].parity == pushes[a].parity)
                 )
-                self._claim(f"newer links of the {copy}", f"slot {a} names the next newer", ~followed[a] | named)
+                reference = self.up_lines[a].as_value() if copy == "list" else mains[a].line.as_value()
+                self._claim(
+                    f"newer links of the {copy}", f"slot {a} names the next newer", ~followed[a] | (link.line.as_value() == reference)
+                )
                 self._claim(f"newer links of the {copy}", f"slot {a} has the right parities", ~self.linked[a] | same)
         for a in slots:
-            up = live(unlinks[a], pushes[a])
             self._claim(
                 "older links",
                 f"slot {a} names the next older",
@@ -370,13 +373,38 @@ class ListModel:
                 f"slot {a} knows the parity of the link back",
                 ~self.listed[a]
                 | at_head[a]
-                | (up.back_parity == Array(row.parity for row in older_pushes)[self.up[a]]),
+                | (mains[a].back_parity == Array(row.parity for row in older_pushes)[self.up[a]]),
             )
             self._claim(
                 "older links",
                 f"slot {a} at the head has its parity known",
                 ~(self.linked[a] & at_head[a]) | (head.parity == unlinks[a].parity),
             )
+
+    def _claim_joint(self, older_pushes: list[data.View], pushes: list[data.View], unlinks: list[data.View]) -> None:
+        """What an unlink has read of the neighbours it joins."""
+        older = self._inside.record("older", older_layout(self._params))
+        newer = self._inside.record("newer", newer_layout(self._params))
+        linking, slot = self._linking, self._linking.slot
+        up, down = Array(self.up)[slot], Array(self.down)[slot]
+        unlinks_newer = linking.valid & linking.linked & (self._head.slot != slot)
+        unlinks_older = linking.valid & linking.linked & ~linking.left & ~(
+            self._valid["tail"] & (self._places["tail"].slot == slot)
+        )
+        for name, value in (
+            ("newer neighbour", newer.line.as_value() == Array(line.as_value() for line in self.up_lines)[slot]),
+            ("parity of the newer neighbour", linking.left | (newer.back_parity == Array(row.parity for row in older_pushes)[up])),
+        ):
+            self._claim("joint", name, ~unlinks_newer | value)
+        for name, value in (
+            ("older neighbour", older.slot == down),
+            ("parity of the older neighbour", older.back_parity == Array(row.parity for row in pushes)[down]),
+        ):
+            self._claim("joint", name, ~unlinks_older | value)
+        for name, bank, rows in (("newer unlink", "newer_unlink", unlinks), ("older push", "older_push", older_pushes)):
+            layout = older_layout(self._params) if "older" in bank else newer_layout(self._params)
+            parity = self._inside.block(bank).record("read_data", layout).parity
+            self._claim("joint", f"own parity in {name}", ~linking.valid | (parity == Array(row.parity for row in rows)[slot]))
 
     def _newer_than(self, slot: Value, other: int) -> Value:
         """The order of a slot that is not a constant."""
@@ -386,18 +414,20 @@ class ListModel:
         """What the solver can do without."""
         lean = self._claims.lean
         copies = [f"newer links of the {cursor}" for cursor in ("tail", "candidate")]
-        links = ["newer links of the list", "older links", "flights", "reads", "neighbours", "rising", "head", "candidate"]
+        links = ["newer links of the list", "older links", "flights", "reads", "neighbours", "rising", "head", "candidate", "joint"]
         lean("rising", "head", "neighbours", "order", "flights", "tail", "candidate")
         lean("neighbours", "head", "rising", "flights", "tail", "candidate", "order", *copies, "reads")
         lean("chain", "head", "rising", "neighbours", "order", "flights", "tail", "candidate", *copies, "reads")
         lean("newer links of the list", *links)
         for copy in copies:
             lean(copy, *links)
+        lean("stamps", "neighbours", "rising", "head", "flights", "tail", "candidate")
+        lean("joint", now=("newer links of the list", "older links", "reads", "flights", "neighbours", "head"))
         lean("older links", *links, "tail", *copies)
         lean("reads")
         lean("order", "head", "rising", "chain", "flights", "tail", "candidate", "contract")
-        lean("tail", "head", "rising", "chain", "neighbours", "flights", "order", "reads", "newer links of the tail", "candidate")
-        lean("candidate", "head", "rising", "chain", "neighbours", "flights", "order", "reads", "newer links of the candidate", "tail")
+        lean("tail", "stamps", "head", "rising", "chain", "neighbours", "flights", "order", "reads", "newer links of the tail", "candidate")
+        lean("candidate", "stamps", "head", "rising", "chain", "neighbours", "flights", "order", "reads", "newer links of the candidate", "tail")
         lean("head", "order", "flights", "tail")
         lean("contract", "order", "flights", "tail", "candidate")
 
