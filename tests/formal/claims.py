@@ -8,7 +8,14 @@ leans on others of the same clock, these never lean back in that clock, so nothi
 from __future__ import annotations
 
 from amaranth.hdl import Assert, Assume, Cat, Cover, Module, ResetSignal, Signal, Value, ValueLike
-from amaranth.hdl._ast import Initial
+from amaranth.hdl._ast import AnyConst, Initial
+
+
+def constant(m: Module, name: str, width: int) -> Signal:
+    """Anything, but the same in all clocks."""
+    signal = Signal(width, name=name)
+    m.d.comb += signal.eq(AnyConst(width))
+    return signal
 
 
 class Claims:
@@ -66,6 +73,6 @@ class Claims:
         m.d.comb += [Cover(~ResetSignal() & value.bool(), name) for name, value in self.covers.items()]
 
     def _emit_environment(self, m: Module, group: str | None) -> None:
-        # Everything starts as anything, and is reset in the first clock.
-        m.d.comb += Assume(ResetSignal() == Initial())
+        # Everything starts as anything, is reset in the first clock, and may be again.
+        m.d.comb += Assume(ResetSignal() | ~Initial())
         m.d.comb += [Assume(ResetSignal() | value.bool()) for owner, value in self.assumptions if owner in (None, group)]

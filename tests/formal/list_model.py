@@ -72,6 +72,7 @@ class ListModel:
         self._m, self._claims, self._recency, self._inside, self._params = m, claims, recency, inside, params
         self._slots = range(params.entries)
         self._decisions = decisions
+        self._linked_age = 3 if params.list_follows else 2
         self._line = inside.record("self_line", line_layout(params))
         self._linking = Flight(
             inside.signal("touch"), self._line.slot, inside.signal("linked"), inside.signal("left")
@@ -98,6 +99,9 @@ class ListModel:
         self.up_lines = [Signal(line_layout(params), name=f"up{slot}") for slot in self._slots]
         self.up = [line.slot for line in self.up_lines]
         self.down: list[Signal] = each("down", params.log2_entries)
+        # What the links say of the parity of the link back.
+        self.up_backs: list[Signal] = each("up_back")
+        self.down_backs: list[Signal] = each("down_back")
         self.in_flight = [Cat(flight.is_(slot) for flight in self._flights).any() for slot in self._slots]
         left = [Cat(flight.is_(slot) & flight.left for flight in self._flights).any() for slot in self._slots]
         self.left = [behind & linked for behind, linked in zip(left, self.linked, strict=True)]
@@ -164,7 +168,7 @@ class ListModel:
                     self.passed[slot].eq(0),
                     self.stamps[slot].eq(self._line.stamp),
                     self.halves[slot].eq(self._line.cold_half),
-                    age.eq(2 if not self._params.list_follows else 3),
+                    age.eq(self._linked_age),
                 ]
             with m.If(recency.clear):
                 m.d.sync += [self.linked[slot].eq(0), self.passed[slot].eq(0)]
@@ -173,16 +177,33 @@ class ListModel:
         """Keep the neighbours of each line, as any textbook has it."""
         m, linking, head = self._m, self._linking, self._head
         lines, down = Array(Value.cast(line) for line in self.up_lines), Array(self.down)
+        up_backs, down_backs = Array(self.up_backs), Array(self.down_backs)
         slot, line = linking.slot, self._line.as_value()
         stays = Array(self.linked)[slot] & (slot == head.slot)
         last = Signal(name="model_last")
         m.d.comb += last.eq(linking.left | (self._valid["tail"] & (self._places["tail"].slot == slot)))
         with m.If(linking.valid & linking.linked & ~last):
-            m.d.sync += lines[down[slot]].eq(Mux(stays, line, lines[slot]))
+            m.d.sync += [
+                lines[down[slot]].eq(Mux(stays, line, lines[slot])),
+                up_backs[down[slot]].eq(Mux(stays, self._own_parity("older_push"), up_backs[slot])),
+            ]
         with m.If(linking.valid & linking.linked & ~stays):
-            m.d.sync += down[self._up_of(slot)].eq(down[slot])
+            m.d.sync += [
+                down[self._up_of(slot)].eq(down[slot]),
+                down_backs[self._up_of(slot)].eq(down_backs[slot]),
+            ]
         with m.If(linking.valid & ~stays):
-            m.d.sync += [down[slot].eq(head.slot), lines[head.slot].eq(line)]
+            m.d.sync += [
+                down[slot].eq(head.slot),
+                down_backs[slot].eq(head.parity),
+                lines[head.slot].eq(line),
+                up_backs[head.slot].eq(linking.linked & self._own_parity("older_unlink")),
+            ]
+
+    def _own_parity(self, bank: str) -> Value:
+        """The parity that a touch has read of its own slot."""
+        layout = older_layout(self._params) if "older" in bank else newer_layout(self._params)
+        return self._inside.block(bank).record("read_data", layout).parity
 
     def _up_of(self, slot: Value) -> Value:
         return Array(self.up)[slot]
@@ -358,28 +379,18 @@ class ListModel:
                 )
                 self._claim(f"newer links of the {copy}", f"slot {a} has the right parities", ~self.linked[a] | same)
         for a in slots:
-            self._claim(
-                "older links",
-                f"slot {a} names the next older",
-                ~self.listed[a]
-                | at_tail[a]
-                | (
-                    (backs[a].slot == self.down[a])
-                    & (backs[a].back_parity == Array(row.parity for row in pushes)[self.down[a]])
-                ),
-            )
-            self._claim(
-                "older links",
-                f"slot {a} knows the parity of the link back",
-                ~self.listed[a]
-                | at_head[a]
-                | (mains[a].back_parity == Array(row.parity for row in older_pushes)[self.up[a]]),
-            )
-            self._claim(
-                "older links",
-                f"slot {a} at the head has its parity known",
-                ~(self.linked[a] & at_head[a]) | (head.parity == unlinks[a].parity),
-            )
+            has_older, has_newer = self.listed[a] & ~at_tail[a], self.listed[a] & ~at_head[a]
+            back = backs[a]
+            named = (back.slot == self.down[a]) & (back.back_parity == self.down_backs[a])
+            self._claim("older links", f"slot {a} names the next older", ~has_older | named)
+            known = mains[a].back_parity == self.up_backs[a]
+            self._claim("older links", f"slot {a} tells the parity of the link back", ~has_newer | known)
+            known = head.parity == unlinks[a].parity
+            self._claim("older links", f"slot {a} at the head has its parity known", ~(self.linked[a] & at_head[a]) | known)
+            right = self.down_backs[a] == Array(row.parity for row in pushes)[self.down[a]]
+            self._claim("parities", f"slot {a} is right about the next older", ~has_older | right)
+            right = self.up_backs[a] == Array(row.parity for row in older_pushes)[self.up[a]]
+            self._claim("parities", f"slot {a} is right about the next newer", ~has_newer | right)
 
     def _claim_joint(self, older_pushes: list[data.View], pushes: list[data.View], unlinks: list[data.View]) -> None:
         """What an unlink has read of the neighbours it joins."""
@@ -393,17 +404,18 @@ class ListModel:
         )
         for name, value in (
             ("newer neighbour", newer.line.as_value() == Array(line.as_value() for line in self.up_lines)[slot]),
+            ("parity told by the newer link", linking.left | (newer.back_parity == Array(self.up_backs)[slot])),
             ("parity of the newer neighbour", linking.left | (newer.back_parity == Array(row.parity for row in older_pushes)[up])),
         ):
             self._claim("joint", name, ~unlinks_newer | value)
         for name, value in (
             ("older neighbour", older.slot == down),
+            ("parity told by the older link", older.back_parity == Array(self.down_backs)[slot]),
             ("parity of the older neighbour", older.back_parity == Array(row.parity for row in pushes)[down]),
         ):
             self._claim("joint", name, ~unlinks_older | value)
         for name, bank, rows in (("newer unlink", "newer_unlink", unlinks), ("older push", "older_push", older_pushes)):
-            layout = older_layout(self._params) if "older" in bank else newer_layout(self._params)
-            parity = self._inside.block(bank).record("read_data", layout).parity
+            parity = self._own_parity(bank)
             self._claim("joint", f"own parity in {name}", ~linking.valid | (parity == Array(row.parity for row in rows)[slot]))
 
     def _newer_than(self, slot: Value, other: int) -> Value:
@@ -413,23 +425,25 @@ class ListModel:
     def _leans(self) -> None:
         """What the solver can do without."""
         lean = self._claims.lean
-        copies = [f"newer links of the {cursor}" for cursor in ("tail", "candidate")]
+        copies = [f"newer links of the {owner}" for owner in ("list", "tail", "candidate")]
         links = ["newer links of the list", "older links", "flights", "reads", "neighbours", "rising", "head", "candidate", "joint"]
         lean("rising", "head", "neighbours", "order", "flights", "tail", "candidate")
         lean("neighbours", "head", "rising", "flights", "tail", "candidate", "order", *copies, "reads")
         lean("chain", "head", "rising", "neighbours", "order", "flights", "tail", "candidate", *copies, "reads")
         lean("newer links of the list", *links)
-        for copy in copies:
+        for copy in copies[1:]:
             lean(copy, *links)
+        lean("parities", "joint", "older links", "flights", "reads", "neighbours", "rising", "head", "candidate", "tail", *copies)
         lean("stamps", "neighbours", "rising", "head", "flights", "tail", "candidate")
-        lean("joint", now=("newer links of the list", "older links", "reads", "flights", "neighbours", "head"))
+        lean("joint", now=("newer links of the list", "older links", "parities", "reads", "flights", "neighbours", "head"))
         lean("older links", *links, "tail", *copies)
         lean("reads")
         lean("order", "head", "rising", "chain", "flights", "tail", "candidate", "contract")
-        lean("tail", "stamps", "head", "rising", "chain", "neighbours", "flights", "order", "reads", "newer links of the tail", "candidate")
-        lean("candidate", "stamps", "head", "rising", "chain", "neighbours", "flights", "order", "reads", "newer links of the candidate", "tail")
+        lean("tail", "stamps", "head", "rising", "chain", "neighbours", "flights", "order", "reads", *copies, "candidate")
+        lean("candidate", "stamps", "head", "rising", "chain", "neighbours", "flights", "order", "reads", *copies, "tail")
         lean("head", "order", "flights", "tail")
-        lean("contract", "order", "flights", "tail", "candidate")
+        lean("contract", now=("order", "flights", "tail", "candidate", "stamps"))
+        lean("punctual", "order", "flights", "tail", "candidate", "head", "rising", "chain", "neighbours", "reads", *copies)
 
     def _claim_memories(self) -> None:
         """A read returns what the memory holds now, of the slot in hand."""
@@ -485,6 +499,11 @@ class ListModel:
                 | self.ages[a].all()
                 for a in self._slots for b in self._slots if a != b
             ).all(),
+        )
+        self._claim(
+            "punctual",
+            "no linked line is younger than the way to the links is long",
+            Cat(~linked | (age >= self._linked_age) for linked, age in zip(self.linked, self.ages, strict=True)).all(),
         )
         self._claim(
             "punctual",

@@ -20,6 +20,6 @@ class ProofParams(Params):
         """Nothing is checked: what is proved here is not built."""
 
 
-def small(window: int, *, follows: bool) -> ProofParams:
+def small(window: int, *, follows: bool, stamp_width: int = 4) -> ProofParams:
     """Eight slots, with the list in step with the decisions (L = 1) or following them (table_stages = 2)."""
-    return ProofParams(window=window, table_stages=2 if follows else 0)
+    return ProofParams(window=window, table_stages=2 if follows else 0, stamp_width=stamp_width)

