@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from pathlib import Path
+from threading import Lock
 from typing import Annotated
 
 import typer
@@ -54,15 +56,18 @@ def _run_all(work: list[tuple[Proof, Plant | None]], jobs: int, timeout: int) ->
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     verdicts: dict[int, Verdict] = {}
     shutil.rmtree(BUILD, ignore_errors=True)
+    elaborating = Lock()  # what stands in for a block does so for the whole process
+
+    def one(number: int) -> Verdict:
+        proof, plant = work[number]
+        with elaborating, planted(plant) if plant else nullcontext():
+            design = to_rtlil(proof)
+        folder = BUILD / re.sub(r"[^\w.=-]+", "_", f"{number:03} {proof.label}")
+        return run(proof, folder, design, timeout=timeout)
+
     with Progress(*columns, console=console) as progress, ThreadPoolExecutor(jobs) as pool:
         task = progress.add_task("proofs", total=len(work))
-        futures = {}
-        for number, (proof, plant) in enumerate(work):
-            # Elaborated one after the other: what stands in for a block does so for the whole process.
-            with planted(plant) if plant else nullcontext():
-                design = to_rtlil(proof)
-            folder = BUILD / f"{number:03} {proof.label}".replace(" ", "_").replace("/", "of").replace(":", "")
-            futures[pool.submit(run, proof, folder, design, timeout=timeout)] = number
+        futures = {pool.submit(one, number): number for number in range(len(work))}
         for future in as_completed(futures):
             number = futures[future]
             proof, plant = work[number]

@@ -13,12 +13,6 @@ from pathlib import Path
 from types import FunctionType
 from unittest.mock import patch
 
-LIST = ("recency list, L = 1", "recency list, list follows")
-CORE = "core, window 2, L = 1"
-DEEP = "core, window 2, table_stages = 2"
-PORT = "config port"
-
-
 @dataclass(frozen=True)
 class Plant:
     """One fault.
@@ -31,10 +25,8 @@ class Plant:
         The module.
     old, new : str
         Its text, found once, and what stands there instead.
-    build : str
-        The build that must notice.
-    group : str
-        The claims of it that must fail, whatever the part.
+    build, group : str
+        The build and the claims of it that must fail.
     """
 
     name: str
@@ -45,7 +37,295 @@ class Plant:
     group: str
 
 
-PLANTS: tuple[Plant, ...] = ()
+LIST = "recency list, L = 1"
+FOLLOWING = "recency list, list follows"
+CORE = "core, window 2, L = 1"
+DEEP = "core, window 2, table_stages = 2"
+PORT = "config port"
+
+PLANTS = (
+    # The config port.
+    Plant("a held read is answered twice", "kv_asu.cfg_ext", "self.request & ~held", "self.request", PORT, "reads"),
+    Plant("structure unlocked", "kv_asu.register_file", "yield ~self.locked", "yield Const(1)", PORT, "writes"),
+    Plant(
+        "no order of thresholds",
+        "kv_asu.register_file",
+        "yield merged <= actions[field.at_most].value",
+        "pass",
+        PORT,
+        "settings",
+    ),
+    # The recency list.
+    Plant(
+        "a dropped forward",
+        "kv_asu.forwarding_memory",
+        "forward = written &",
+        "forward = written & ~written &",
+        LIST,
+        "reads",
+    ),
+    Plant(
+        "a stale newer link",
+        "kv_asu.recency_list",
+        "newer_unlink.write_data.parity.eq(~older.back_parity)",
+        "newer_unlink.write_data.parity.eq(older.back_parity)",
+        LIST,
+        "newer links of the list",
+    ),
+    Plant(
+        "a stale older link",
+        "kv_asu.recency_list",
+        "older_unlink.write_data.parity.eq(~newer.back_parity)",
+        "older_unlink.write_data.parity.eq(newer.back_parity)",
+        LIST,
+        "older links",
+    ),
+    Plant(
+        "the head's parity is wrong",
+        "kv_asu.recency_list",
+        "head.parity.eq(newer_parity)",
+        "head.parity.eq(~newer_parity)",
+        LIST,
+        "older links",
+    ),
+    Plant(
+        "a push tells the wrong parity",
+        "kv_asu.recency_list",
+        "older_push.write_data.parity.eq(older_parity)",
+        "older_push.write_data.parity.eq(0)",
+        LIST,
+        "parities",
+    ),
+    Plant(
+        "the tail's copy is written crosswise",
+        "kv_asu.recency_list",
+        "((cursor.unlink_write, newer_unlink), (cursor.push_write, newer_push))",
+        "((cursor.unlink_write, newer_push), (cursor.push_write, newer_unlink))",
+        LIST,
+        "newer links of the tail",
+    ),
+    Plant(
+        "the candidate's copy is written crosswise",
+        "kv_asu.recency_list",
+        "((cursor.unlink_write, newer_unlink), (cursor.push_write, newer_push))",
+        "((cursor.unlink_write, newer_push), (cursor.push_write, newer_unlink))",
+        LIST,
+        "newer links of the candidate",
+    ),
+    Plant(
+        "the dead bank is read",
+        "kv_asu.recency_list",
+        "older.eq(live(older_unlink.read_data, older_push.read_data))",
+        "older.eq(live(older_push.read_data, older_unlink.read_data))",
+        LIST,
+        "joint",
+    ),
+    Plant(
+        "an insert is taken for a move", "kv_asu.recency_list", "linked.eq(self.linked)", "linked.eq(1)", LIST, "flights"
+    ),
+    Plant("the head stays behind", "kv_asu.recency_list", "with m.If(touch):", "with m.If(touch & linked):", LIST, "head"),
+    Plant(
+        "a cursor overtaken twice is lost",
+        "kv_asu.cursor",
+        "stepped.eq(goes_on | overtaken)",
+        "stepped.eq(goes_on)",
+        LIST,
+        "tail",
+    ),
+    Plant(
+        "a cursor set right at the head",
+        "kv_asu.cursor",
+        "right.eq(Mux(self.last_moved.moves, self.last_moved.newer, self.last_moved.line))",
+        "right.eq(self.last_moved.newer)",
+        LIST,
+        "candidate",
+    ),
+    Plant(
+        "a line that is touched may be marked",
+        "kv_asu.cursor",
+        "at_rest = valid & ~overtaken & ~moves",
+        "at_rest = valid & ~overtaken",
+        LIST,
+        "contract",
+    ),
+    Plant(
+        "no marks while lines are touched",
+        "kv_asu.cursor",
+        "self.ready.eq(at_rest & ~self.skips)",
+        "self.ready.eq(at_rest & ~self.touch)",
+        LIST,
+        "punctual",
+    ),
+    Plant(
+        "a skip is forgotten",
+        "kv_asu.recency_list",
+        "left.eq(self.left | tail.skips)",
+        "left.eq(self.left)",
+        FOLLOWING,
+        "tail",
+    ),
+    Plant(
+        "a marked line is passed out of turn",
+        "formal.list_model",
+        "self.order.touch(linking.valid, linking.slot)",
+        "self.order.touch(linking.valid & linking.linked, linking.slot)",
+        LIST,
+        "order",
+    ),
+    Plant(
+        "the old head does not point at the new one",
+        "formal.list_model",
+        "with m.If(linking.valid & ~stays):",
+        "with m.If(linking.valid & linking.linked & ~stays):",
+        LIST,
+        "rising",
+    ),
+    Plant(
+        "an unlink joins nothing below",
+        "formal.list_model",
+        "down[self._up_of(slot)].eq(down[slot])",
+        "down[self._up_of(slot)].eq(slot)",
+        LIST,
+        "neighbours",
+    ),
+    Plant(
+        "an unlink passes over a line",
+        "formal.list_model",
+        "lines[down[slot]].eq(Mux(stays, line, lines[slot]))",
+        "lines[down[slot]].eq(Mux(stays, line, lines[self._up_of(slot)]))",
+        LIST,
+        "chain",
+    ),
+    Plant(
+        "a stamp is not renewed",
+        "formal.list_model",
+        "lines[down[slot]].eq(Mux(stays, line, lines[slot]))",
+        "lines[down[slot]].eq(lines[slot])",
+        LIST,
+        "stamps",
+    ),
+    # The core around it.
+    Plant(
+        "a row is not cleared",
+        "kv_asu.lifecycle",
+        "with m.If(self.clear_row == self.row_mask):",
+        "with m.If(self.clear_row + 1 == self.row_mask):",
+        CORE,
+        "lifecycle",
+    ),
+    Plant(
+        "too little is drained",
+        "kv_asu.lifecycle",
+        "(drain == self.params.latency)",
+        "(drain == 0)",
+        CORE,
+        "request_lookup stage 0",
+    ),
+    Plant(
+        "evict steps off a tail that moves",
+        "kv_asu.eviction",
+        "self.tail_marked & self.tail_ready",
+        "self.tail_marked",
+        CORE,
+        "to the list",
+    ),
+    Plant(
+        "marks come a tick late",
+        "kv_asu.retirement",
+        "return age > self.t1_age",
+        "return age > self.t1_age + 1",
+        CORE,
+        "to the list",
+    ),
+    Plant(
+        "marks come a tick early",
+        "kv_asu.retirement",
+        "return age > self.t1_age",
+        "return age >= self.t1_age",
+        CORE,
+        "time",
+    ),
+    Plant(
+        "a hit takes a free slot too",
+        "kv_asu.heat_table",
+        "hits | Mux(hit, 0, inserts)",
+        "hits | inserts",
+        CORE,
+        "table",
+    ),
+    Plant(
+        "the window begins a bank late",
+        "kv_asu.lookup",
+        "Cat(bank < home_bank for bank",
+        "Cat(bank <= home_bank for bank",
+        CORE,
+        "windows",
+    ),
+    Plant(
+        "line numbers for evictions are not kept",
+        "kv_asu.eviction",
+        "write.data.line.eq(self.touched.line)",
+        "write.data.line.eq(self.touched.line ^ self.touched.heat.cold_half)",
+        CORE,
+        "copies",
+    ),
+    Plant(
+        "evicted lines are still counted",
+        "kv_asu.population",
+        "self.tracked + self.insert - self.pop",
+        "self.tracked + self.insert",
+        CORE,
+        "population",
+    ),
+    Plant(
+        "a demotion wins over a touch",
+        "kv_asu.heat_table",
+        "Mux(demoted, self.demote.half, (takes & ways.demote_halves).any())",
+        "(takes & ways.demote_halves).any()",
+        CORE,
+        "marks",
+    ),
+    Plant(
+        "a lost eviction",
+        "kv_asu.lookup",
+        "evicted.eq(Mux(evict.enable, met.evicted, 0))",
+        "evicted.eq(0)",
+        CORE,
+        "query_lookup stage 0",
+    ),
+    Plant(
+        "a register's victim is answered at the port",
+        "kv_asu.core",
+        "self.victim_valid.eq(evict_valid & ~evict_register.mine)",
+        "self.victim_valid.eq(evict_valid)",
+        CORE,
+        "answers",
+    ),
+    Plant(
+        "EMPTY with a line to be marked",
+        "kv_asu.eviction",
+        "(self.marked | self.unmarked_cold)",
+        "self.marked",
+        CORE,
+        "decisions",
+    ),
+    Plant(
+        "a line is reclaimed a tick early",
+        "kv_asu.lookup",
+        "marked | (age > self.settings.t1_age)",
+        "marked | (age >= self.settings.t1_age)",
+        CORE,
+        "decisions",
+    ),
+    Plant(
+        "one overlay too few",
+        "kv_asu.lookup",
+        'ways = self._settle(m, "classified", ways, met, last, self.settings, classify_now)',
+        'self._settle(m, "classified", ways, met, last, self.settings, classify_now)',
+        DEEP,
+        "request_lookup stage 2",
+    ),
+)
 
 
 @contextmanager
