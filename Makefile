@@ -13,7 +13,7 @@ export CXX
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-synth demo test test-slow lint lock clean distclean
+.PHONY: help setup setup-test setup-synth demo test test-slow formal formal-faults lint lock clean distclean
 
 help:  ## List these targets
 	@echo "V-Rex. Needs python3 (3.11 or newer), make and a C++ compiler; everything else goes into .venv."
@@ -50,6 +50,12 @@ test: setup-test  ## All tests but the slow ones
 
 test-slow: setup-test  ## The slow tests
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow
+
+formal: setup-test  ## Prove the core's invariants by induction; table in build/formal/proofs.md
+	@cd tests && ../$(BIN)/python -m formal
+
+formal-faults: setup-test  ## Plant faults one by one, and see the proof of each fail
+	@cd tests && ../$(BIN)/python -m formal --plant all
 
 lint: setup-test  ## Style, types, and generated files against their source
 	$(BIN)/ruff check .

@@ -102,7 +102,7 @@ def _prove(proofs: list[Proof], jobs: int, timeout: int) -> bool:
 
 def _plant(plants: list[Plant], jobs: int, timeout: int) -> bool:
     """Whether each fault has a counterexample in one of the runs of its group."""
-    work = [
+    work: list[tuple[Proof, Plant | None]] = [
         (proof, plant)
         for plant in plants
         for proof in all_proofs()

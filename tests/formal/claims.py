@@ -7,6 +7,8 @@ leans on others of the same clock, these never lean back in that clock, so nothi
 
 from __future__ import annotations
 
+from graphlib import TopologicalSorter
+
 from amaranth.hdl import Assert, Assume, Cat, Cover, Module, ResetSignal, Signal, Value, ValueLike
 from amaranth.hdl._ast import AnyConst, Initial
 
@@ -67,6 +69,16 @@ class Claims:
         for name in self._now.get(group, ()):
             m.d.comb += [Assume(ResetSignal() | value.bool()) for _, value in self.groups[name]]
 
+    def check_leans(self) -> None:
+        """Make sure that groups relied on in the same clock do not rely back.
+
+        Raises
+        ------
+        ValueError
+            Some do.
+        """
+        TopologicalSorter(self._now).prepare()
+
     def emit_covers(self, m: Module) -> None:
         """Add to ``m`` what looks for a way to each cover."""
         self._emit_environment(m, None)
@@ -75,4 +87,6 @@ class Claims:
     def _emit_environment(self, m: Module, group: str | None) -> None:
         # Everything starts as anything, is reset in the first clock, and may be again.
         m.d.comb += Assume(ResetSignal() | ~Initial())
-        m.d.comb += [Assume(ResetSignal() | value.bool()) for owner, value in self.assumptions if owner in (None, group)]
+        m.d.comb += [
+            Assume(ResetSignal() | value.bool()) for owner, value in self.assumptions if owner in (None, group)
+        ]

@@ -121,7 +121,8 @@ class CoreHarness:
         self._cold_halves = [heat.cold_half for _, heat, _, _ in rows]
         self._tracked = [self._running & (heat.tracked_half ^ evict) for _, heat, evict, _ in rows]
         self._marked = [
-            tracked & (heat.cold_half ^ demote) for tracked, (_, heat, _, demote) in zip(self._tracked, rows, strict=True)
+            tracked & (heat.cold_half ^ demote)
+            for tracked, (_, heat, _, demote) in zip(self._tracked, rows, strict=True)
         ]
         self._order = Order(m, p.entries)
         self._touch, self._slot = table.tag.tracked, table.tag.slot
@@ -154,10 +155,7 @@ class CoreHarness:
             )
             for bank in range(window)
         ]
-        return [
-            tuple(memory[slot // window] for memory in banks[slot % window])  # type: ignore[misc]
-            for slot in self._slots
-        ]
+        return [tuple(memory[slot // window] for memory in banks[slot % window]) for slot in self._slots]
 
     def _recently(self, slot: Value) -> Value:
         """The slot's touch is on its way to the links."""
@@ -182,7 +180,11 @@ class CoreHarness:
             )
         )
         # Marked as soon as they are due (claimed in _claim_to_list), lines without a mark stay young.
-        assume(Cat(~unmarked | (age <= self._t1 + 2) for unmarked, age in zip(self._unmarked, self._ages, strict=True)).all())
+        assume(
+            Cat(
+                ~unmarked | (age <= self._t1 + 3) for unmarked, age in zip(self._unmarked, self._ages, strict=True)
+            ).all()
+        )
         now = self._blocks["Lifecycle"].now
         claimed_age = Signal(self._params.stamp_width)
         m.d.comb += claimed_age.eq(now - recency.oldest_stamp)
@@ -190,7 +192,8 @@ class CoreHarness:
         assume(
             recency.demote
             | Cat(
-                ~oldest[slot] | (recency.oldest_valid & (claimed_age >= self._ages[slot])) for slot in self._slots
+                ~oldest[slot] | (self._ages[slot] <= 1) | (recency.oldest_valid & (claimed_age >= self._ages[slot]))
+                for slot in self._slots
             ).all()
         )
 
@@ -225,11 +228,21 @@ class CoreHarness:
                 done = draining | ((state == State.CLEARING) & (slot // self._params.window < clear_row))
                 self._claim("lifecycle", f"{name} slot {slot} is emptied", ~done | empty)
             lookup = self._inside.block(name)
-            writes = Cat(lookup.signal("last_touch_banks"), lookup.signal("last_evict_enable"), lookup.signal("last_demote_enable"))
+            writes = Cat(
+                lookup.signal("last_touch_banks"),
+                lookup.signal("last_evict_enable"),
+                lookup.signal("last_demote_enable"),
+            )
             self._claim("lifecycle", f"{name} sees no writes while draining", ~draining | ~writes.any())
         lifecycle = self._blocks["Lifecycle"]
-        self._claim("lifecycle", "whole ticks", ~(self._running | (draining & (drain >= 1))) | (inside.signal("whole") == 0))
-        self._claim("lifecycle", "time is kept a clock ahead", ~self._running | (lifecycle.ahead == (lifecycle.now + 1)[: len(lifecycle.now)]))
+        self._claim(
+            "lifecycle", "whole ticks", ~(self._running | (draining & (drain >= 1))) | (inside.signal("whole") == 0)
+        )
+        self._claim(
+            "lifecycle",
+            "time is kept a clock ahead",
+            ~self._running | (lifecycle.ahead == (lifecycle.now + 1)[: len(lifecycle.now)]),
+        )
         self._claim("lifecycle", "time starts at 0", self._running | (lifecycle.ahead == 0))
 
     def _home_of(self, line: Value) -> Value:
@@ -246,12 +259,19 @@ class CoreHarness:
             self._claim("table", f"slot {a} is in its line's window", ~self._tracked[a] | (distance < p.window))
         requests, queries = self._rows("request_lookup"), self._rows("query_lookup")
         for slot in self._slots:
-            mine, other = (Cat(line, heat.as_value(), evict, demote) for line, heat, evict, demote in (requests[slot], queries[slot]))
+            mine, other = (
+                Cat(line, heat.as_value(), evict, demote)
+                for line, heat, evict, demote in (requests[slot], queries[slot])
+            )
             self._claim("copies", f"slot {slot} is the same for queries", ~self._running | (mine == other))
         population = self._blocks["Population"]
-        self._claim("population", "tracked lines are counted", ~self._running | (population.tracked == sum(self._tracked)))
+        self._claim(
+            "population", "tracked lines are counted", ~self._running | (population.tracked == sum(self._tracked))
+        )
         self._claim("population", "marked lines are counted", ~self._running | (population.cold == sum(self._marked)))
-        self._claim("population", "no lines before", self._running | ((population.tracked == 0) & (population.cold == 0)))
+        self._claim(
+            "population", "no lines before", self._running | ((population.tracked == 0) & (population.cold == 0))
+        )
         word = self._inside.block("eviction.lines").rows(data.StructLayout({"line": p.line_width, "tracked_half": 1}))
         first = self._recent[0]
         for slot in self._slots:
@@ -262,7 +282,11 @@ class CoreHarness:
     def _claim_pipelines(self) -> None:
         """Every stage behind the memories, overlaid with the last clock's writes, is what the memories hold now."""
         p = self._params
-        stages = {0: ["now_settled"], 1: ["read_settled", "now_settled"], 2: ["read_settled", "classified_settled", "now_settled"]}
+        stages = {
+            0: ["now_settled"],
+            1: ["read_settled", "now_settled"],
+            2: ["read_settled", "classified_settled", "now_settled"],
+        }
         places = {0: ["read_place"], 1: ["read_place", "held_place"], 2: ["read_place", "held_place", "decided_place"]}
         for name in ("request_lookup", "query_lookup"):
             inside = self._inside.block(name)
@@ -276,7 +300,9 @@ class CoreHarness:
                 self._m.d.comb += home_bank.eq(home[: p.log2_window])
                 window = (row == home[p.log2_window :]) & (next_row == (row + 1)[: len(row)])
                 window &= wrapped == Cat(Const(bank) < home_bank for bank in range(p.window))
-                self._claim("windows", f"{group} is where the line belongs", ~self._drained[min(number + 1, p.latency)] | window)
+                self._claim(
+                    "windows", f"{group} is where the line belongs", ~self._drained[min(number + 1, p.latency)] | window
+                )
                 for bank in range(p.window):
                     held = [rows[bank + p.window * r] for r in range(p.rows)]
                     at = Mux(wrapped[bank], next_row, row)
@@ -346,14 +372,21 @@ class CoreHarness:
         cold = [t & (age > self._t1) for t, age in zip(self._tracked, self._ages, strict=True)]
         has = [t & (self._lines[a] == line) for a, t in enumerate(self._tracked)]
         live = [t & (self._reclaim_off | ~c) for t, c in zip(self._tracked, cold, strict=True)]
-        self._claim("decisions", "an answered request is tracked or its window is live",
-            ~table.valid | core.tag_tracked | Cat(~i | v for i, v in zip(inside, live, strict=True)).all())
+        self._claim(
+            "decisions",
+            "an answered request is tracked or its window is live",
+            ~table.valid | core.tag_tracked | Cat(~i | v for i, v in zip(inside, live, strict=True)).all(),
+        )
         self._claim("decisions", "a hit is a hit", ~table.valid | (core.tag_hit == Cat(has).any()))
         self._claim("decisions", "a hit is of its slot", ~core.tag_hit | Array(has)[core.tag_slot])
         spilled = Array(cold)[core.tag_slot] & (Array(self._lines)[core.tag_slot] == core.spill_line)
         self._claim("decisions", "a spilled line is cold", ~core.spill_valid | spilled)
         slot = Array(self._tracked)[core.tag_slot]
-        self._claim("decisions", "an insert takes a free slot or spills", ~(core.tag_tracked & ~core.tag_hit) | (slot == core.spill_valid))
+        self._claim(
+            "decisions",
+            "an insert takes a free slot or spills",
+            ~(core.tag_tracked & ~core.tag_hit) | (slot == core.spill_valid),
+        )
         query = blocks["Query"]
         asked = Signal.like(line, name="asked_line")
         lookup = self._inside.block("query_lookup")
@@ -363,7 +396,11 @@ class CoreHarness:
         found = core.victim_valid & (core.victim_status == VictimStatus.FOUND)
         victim = recency.tail.slot
         oldest = Array(self._order.oldest(self._tracked))[victim] & Array(cold)[victim]
-        self._claim("decisions", "a victim is the oldest line and cold", ~found | (oldest & (core.victim_line == Array(self._lines)[victim])))
+        self._claim(
+            "decisions",
+            "a victim is the oldest line and cold",
+            ~found | (oldest & (core.victim_line == Array(self._lines)[victim])),
+        )
         empty = core.victim_valid & (core.victim_status == VictimStatus.EMPTY) & self._active
         left = Cat(c & ~(self._touch & (self._slot == a)) for a, c in enumerate(cold)).any()
         self._claim("decisions", "EMPTY is exact", ~empty | ~left)
@@ -389,5 +426,10 @@ class CoreHarness:
             cover(f"evict {status.name}", core.victim_valid & self._active & (core.victim_status == status))
         cover("touch and evict of one line", recency.pop & self._touch & (self._slot == recency.tail.slot))
         cover("demotion together with touch", recency.demote & self._touch & (self._slot == recency.candidate.slot))
-        cover("a line marked, and its stamp about to alias",
-            Cat(k & (age == (1 << self._params.stamp_width) - 1) for k, age in zip(self._marked, self._ages, strict=True)).any())
+        cover(
+            "a line marked, and its stamp about to alias",
+            Cat(
+                k & (age == (1 << self._params.stamp_width) - 1)
+                for k, age in zip(self._marked, self._ages, strict=True)
+            ).any(),
+        )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Fragment, Signal, Value
+from typing import Any
+
+from amaranth.hdl import Fragment, Signal
 from amaranth.lib import data
 
 
@@ -52,9 +54,9 @@ class Internals:
         """The signal of that name under its layout."""
         return data.View(layout, self.signal(name))
 
-    def rows(self, layout: data.Layout | None = None) -> list[Value | data.View]:
+    def rows(self, layout: data.Layout | None = None) -> list[Any]:
         """The words of a memory held in registers."""
-        rows = []
+        rows: list[Any] = []
         while True:
             try:
                 row = self.signal(f"row{len(rows)}")

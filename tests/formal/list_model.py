@@ -1,9 +1,10 @@
 """The recency list against an abstract one.
 
 Two orders are kept beside the list. *decided* is the list as the contract sees it: a touch counts from its decision.
-*linked* is the list as the links have it: a touch counts once its links are written, one clock later, two where the list
-follows; in between it is *in flight*, and its line still stands where it stood. Everything the memories and cursors hold
-is claimed to agree with *linked*, and *linked* with *decided*.
+*order* is the list as the links have it: a touch counts once its links are written, one clock later, two where the
+list follows; in between it is *in flight*, and its line still stands where it stood. Beside *order* stand the
+neighbours of each line (``up_lines``, ``down``), kept as any textbook keeps a doubly linked list: what memories and
+cursors hold is claimed to agree with the neighbours, the neighbours with *order*, and *order* with *decided*.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ AGE_WIDTH = 5
 
 @dataclass
 class Decisions:
-    """What is decided in this clock: a touch of ``slot``, which may be the tail's."""
+    """What is decided in this clock: a touch of ``slot``, which may be the tail's, and what goes with it."""
 
     touch: Value
     slot: Value
+    stamp: Value
+    cold_half: Value
     touched_tail: Value
 
 
@@ -38,9 +41,14 @@ class Flight:
     """A touch on its way to the links."""
 
     valid: Value
-    slot: Value
+    line: data.View
     linked: Value
     left: Value
+
+    @property
+    def slot(self) -> Value:
+        """The slot."""
+        return self.line.slot
 
     def is_(self, slot: int) -> Value:
         """It takes this slot."""
@@ -74,12 +82,10 @@ class ListModel:
         self._decisions = decisions
         self._linked_age = 3 if params.list_follows else 2
         self._line = inside.record("self_line", line_layout(params))
-        self._linking = Flight(
-            inside.signal("touch"), self._line.slot, inside.signal("linked"), inside.signal("left")
-        )
+        self._linking = Flight(inside.signal("touch"), self._line, inside.signal("linked"), inside.signal("left"))
         self._flights = [self._linking]
         if params.list_follows:
-            self._flights.append(Flight(recency.touch, recency.line.slot, recency.linked, recency.left))
+            self._flights.append(Flight(recency.touch, recency.line, recency.linked, recency.left))
         self._settled = Signal()  # a memory's read register counts from the second clock on
         m.d.sync += self._settled.eq(1)
 
@@ -95,6 +101,9 @@ class ListModel:
         self.stamps: list[Signal] = each("stamp", params.stamp_width)
         self.halves: list[Signal] = each("half")
         self.ages: list[Signal] = each("age", AGE_WIDTH)
+        self.told_stamps: list[Signal] = each("told_stamp", params.stamp_width)
+        self.told_halves: list[Signal] = each("told_half")
+        self.told_ages: list[Signal] = each("told_age", AGE_WIDTH)
         # The next newer line with its stamp and half, and the slot of the next older one.
         self.up_lines = [Signal(line_layout(params), name=f"up{slot}") for slot in self._slots]
         self.up = [line.slot for line in self.up_lines]
@@ -120,6 +129,7 @@ class ListModel:
         self._claim_cursors()
         self._claim_links()
         self._claim_memories()
+        self._claim_told()
         self._claim_contract()
         self._leans()
         self._cover()
@@ -141,12 +151,20 @@ class ListModel:
         self.decided.touch(decisions.touch, decisions.slot)
         self.popped = recency.pop & ~decisions.touched_tail
         for slot in self._slots:
+            told_age = self.told_ages[slot]
+            m.d.sync += told_age.eq(told_age + ~told_age.all())
             with m.If(recency.demote & (recency.candidate.slot == slot)):
                 m.d.sync += self.marked[slot].eq(1)
             with m.If(self.popped & (recency.tail.slot == slot)):
                 m.d.sync += [self.members[slot].eq(0), self.marked[slot].eq(0)]
             with m.If(decisions.touch & (decisions.slot == slot)):
-                m.d.sync += [self.members[slot].eq(1), self.marked[slot].eq(0)]
+                m.d.sync += [
+                    self.members[slot].eq(1),
+                    self.marked[slot].eq(0),
+                    self.told_stamps[slot].eq(decisions.stamp),
+                    self.told_halves[slot].eq(decisions.cold_half),
+                    told_age.eq(1),
+                ]
             with m.If(recency.clear):
                 m.d.sync += [self.members[slot].eq(0), self.marked[slot].eq(0)]
 
@@ -154,6 +172,14 @@ class ListModel:
         """Advance the list as the links have it."""
         m, recency, linking = self._m, self._recency, self._linking
         self.order.touch(linking.valid, linking.slot)
+        # What the line linked last had before: a cursor that stepped onto it still shows that.
+        self._old_stamp = Signal(self._params.stamp_width, name="old_stamp")
+        self._old_age = Signal(AGE_WIDTH, name="old_age")
+        old_age = Array(self.ages)[linking.slot]
+        m.d.sync += [
+            self._old_stamp.eq(Array(self.stamps)[linking.slot]),
+            self._old_age.eq(old_age + ~old_age.all()),
+        ]
         skips = self._inside.block("candidate").signal("skips") if self._params.list_follows else Value.cast(0)
         for slot in self._slots:
             age = self.ages[slot]
@@ -277,11 +303,7 @@ class ListModel:
         """The place is the chosen slot, with its stamp and half."""
         return Cat(
             ~chosen[slot]
-            | (
-                (place.slot == slot)
-                & (place.stamp == self.stamps[slot])
-                & (place.cold_half == self.halves[slot])
-            )
+            | ((place.slot == slot) & (place.stamp == self.stamps[slot]) & (place.cold_half == self.halves[slot]))
             for slot in self._slots
         ).all()
 
@@ -329,9 +351,7 @@ class ListModel:
         newest = self.order.newest(list(self.linked))
         for a in slots:
             up = self.up[a]
-            self._claim(
-                "rising", f"slot {a} points at a newer line", ~followed[a] | self._newer_than(up, a)
-            )
+            self._claim("rising", f"slot {a} points at a newer line", ~followed[a] | self._newer_than(up, a))
             line = self.up_lines[a]
             held = (line.stamp == Array(self.stamps)[line.slot]) & (line.cold_half == Array(self.halves)[line.slot])
             self._claim("stamps", f"slot {a} knows the stamp and half of the next newer line", ~followed[a] | held)
@@ -339,7 +359,9 @@ class ListModel:
                 self.linked[c] & self.order.newer(c, a) & (up != c) & self._newer_than(up, c) for c in slots if c != a
             ]
             self._claim("chain", f"slot {a} points at the next newer line", ~followed[a] | ~Cat(between).any())
-            self._claim("head", f"slot {a} is linked only if the head is", ~self.linked[a] | Array(self.linked)[head.slot])
+            self._claim(
+                "head", f"slot {a} is linked only if the head is", ~self.linked[a] | Array(self.linked)[head.slot]
+            )
             self._claim("head", f"slot {a} is at the head if it is the newest", ~newest[a] | at_head[a])
             self._claim(
                 "neighbours",
@@ -375,7 +397,9 @@ class ListModel:
                 )
                 reference = self.up_lines[a].as_value() if copy == "list" else mains[a].line.as_value()
                 self._claim(
-                    f"newer links of the {copy}", f"slot {a} names the next newer", ~followed[a] | (link.line.as_value() == reference)
+                    f"newer links of the {copy}",
+                    f"slot {a} names the next newer",
+                    ~followed[a] | (link.line.as_value() == reference),
                 )
                 self._claim(f"newer links of the {copy}", f"slot {a} has the right parities", ~self.linked[a] | same)
         for a in slots:
@@ -386,7 +410,9 @@ class ListModel:
             known = mains[a].back_parity == self.up_backs[a]
             self._claim("older links", f"slot {a} tells the parity of the link back", ~has_newer | known)
             known = head.parity == unlinks[a].parity
-            self._claim("older links", f"slot {a} at the head has its parity known", ~(self.linked[a] & at_head[a]) | known)
+            self._claim(
+                "older links", f"slot {a} at the head has its parity known", ~(self.linked[a] & at_head[a]) | known
+            )
             right = self.down_backs[a] == Array(row.parity for row in pushes)[self.down[a]]
             self._claim("parities", f"slot {a} is right about the next older", ~has_older | right)
             right = self.up_backs[a] == Array(row.parity for row in older_pushes)[self.up[a]]
@@ -399,13 +425,19 @@ class ListModel:
         linking, slot = self._linking, self._linking.slot
         up, down = Array(self.up)[slot], Array(self.down)[slot]
         unlinks_newer = linking.valid & linking.linked & (self._head.slot != slot)
-        unlinks_older = linking.valid & linking.linked & ~linking.left & ~(
-            self._valid["tail"] & (self._places["tail"].slot == slot)
+        unlinks_older = (
+            linking.valid
+            & linking.linked
+            & ~linking.left
+            & ~(self._valid["tail"] & (self._places["tail"].slot == slot))
         )
         for name, value in (
             ("newer neighbour", newer.line.as_value() == Array(line.as_value() for line in self.up_lines)[slot]),
             ("parity told by the newer link", linking.left | (newer.back_parity == Array(self.up_backs)[slot])),
-            ("parity of the newer neighbour", linking.left | (newer.back_parity == Array(row.parity for row in older_pushes)[up])),
+            (
+                "parity of the newer neighbour",
+                linking.left | (newer.back_parity == Array(row.parity for row in older_pushes)[up]),
+            ),
         ):
             self._claim("joint", name, ~unlinks_newer | value)
         for name, value in (
@@ -416,7 +448,9 @@ class ListModel:
             self._claim("joint", name, ~unlinks_older | value)
         for name, bank, rows in (("newer unlink", "newer_unlink", unlinks), ("older push", "older_push", older_pushes)):
             parity = self._own_parity(bank)
-            self._claim("joint", f"own parity in {name}", ~linking.valid | (parity == Array(row.parity for row in rows)[slot]))
+            self._claim(
+                "joint", f"own parity in {name}", ~linking.valid | (parity == Array(row.parity for row in rows)[slot])
+            )
 
     def _newer_than(self, slot: Value, other: int) -> Value:
         """The order of a slot that is not a constant."""
@@ -426,24 +460,85 @@ class ListModel:
         """What the solver can do without."""
         lean = self._claims.lean
         copies = [f"newer links of the {owner}" for owner in ("list", "tail", "candidate")]
-        links = ["newer links of the list", "older links", "flights", "reads", "neighbours", "rising", "head", "candidate", "joint"]
+        links = [
+            "newer links of the list",
+            "older links",
+            "flights",
+            "reads",
+            "neighbours",
+            "rising",
+            "head",
+            "candidate",
+            "joint",
+        ]
         lean("rising", "head", "neighbours", "order", "flights", "tail", "candidate")
         lean("neighbours", "head", "rising", "flights", "tail", "candidate", "order", *copies, "reads")
         lean("chain", "head", "rising", "neighbours", "order", "flights", "tail", "candidate", *copies, "reads")
         lean("newer links of the list", *links)
         for copy in copies[1:]:
             lean(copy, *links)
-        lean("parities", "joint", "older links", "flights", "reads", "neighbours", "rising", "head", "candidate", "tail", *copies)
+        lean(
+            "parities",
+            "joint",
+            "older links",
+            "flights",
+            "reads",
+            "neighbours",
+            "rising",
+            "head",
+            "candidate",
+            "tail",
+            *copies,
+        )
         lean("stamps", "neighbours", "rising", "head", "flights", "tail", "candidate")
-        lean("joint", now=("newer links of the list", "older links", "parities", "reads", "flights", "neighbours", "head"))
+        lean(
+            "joint",
+            now=("newer links of the list", "older links", "parities", "reads", "flights", "neighbours", "head"),
+        )
         lean("older links", *links, "tail", *copies)
         lean("reads")
         lean("order", "head", "rising", "chain", "flights", "tail", "candidate", "contract")
-        lean("tail", "stamps", "head", "rising", "chain", "neighbours", "flights", "order", "reads", *copies, "candidate")
-        lean("candidate", "stamps", "head", "rising", "chain", "neighbours", "flights", "order", "reads", *copies, "tail")
+        lean(
+            "tail", "stamps", "head", "rising", "chain", "neighbours", "flights", "order", "reads", *copies, "candidate"
+        )
+        lean(
+            "candidate", "stamps", "head", "rising", "chain", "neighbours", "flights", "order", "reads", *copies, "tail"
+        )
         lean("head", "order", "flights", "tail")
-        lean("contract", now=("order", "flights", "tail", "candidate", "stamps"))
-        lean("punctual", "order", "flights", "tail", "candidate", "head", "rising", "chain", "neighbours", "reads", *copies)
+        lean("told", "flights")
+        lean("contract", now=("order", "flights", "tail", "candidate", "told"))
+        lean("in time", now=("punctual", "told", "order", "flights", "candidate"))
+        lean(
+            "oldest",
+            now=(
+                "punctual",
+                "told",
+                "order",
+                "flights",
+                "candidate",
+                "stamps",
+                "head",
+                "chain",
+                "rising",
+                "neighbours",
+                "reads",
+                *copies,
+            ),
+        )
+        lean(
+            "punctual",
+            "stamps",
+            "order",
+            "flights",
+            "tail",
+            "candidate",
+            "head",
+            "rising",
+            "chain",
+            "neighbours",
+            "reads",
+            *copies,
+        )
 
     def _claim_memories(self) -> None:
         """A read returns what the memory holds now, of the slot in hand."""
@@ -459,19 +554,75 @@ class ListModel:
             self._claim("reads", f"{path} reads the slot in hand", ~self._settled | (memory.signal("asked") == slot))
             self._claim("reads", f"{path} reads what is there", ~self._settled | (read == rows[memory.signal("asked")]))
 
+    def _claim_told(self) -> None:
+        """What a touch brought with it is in flight or linked, and ages count from the decision."""
+        for slot in self._slots:
+            told = Cat(self.told_stamps[slot], self.told_halves[slot])
+            age = self.told_ages[slot]
+            linked = Cat(self.stamps[slot], self.halves[slot])
+            brought, oldest = linked, age == self.ages[slot]
+            for clock, flight in enumerate(self._flights):  # the later one counts
+                late = self._linked_age - 1 - clock
+                brought = Mux(flight.is_(slot), Cat(flight.line.stamp, flight.line.cold_half), brought)
+                oldest = Mux(flight.is_(slot), age == late, oldest)
+            self._claim("told", f"slot {slot} has what its last touch brought", ~self.members[slot] | (told == brought))
+            self._claim("told", f"slot {slot} has its age", ~self.members[slot] | oldest)
+
+    def _claim_oldest(self) -> None:
+        """The stamp given for the lines that wait for their mark is one that is no younger than any of them."""
+        recency, line = self._recency, self._line
+        # T1.age is 1 at least: a line of that age is not cold.
+        waiting = [
+            member & ~marked & (age > 1)
+            for member, marked, age in zip(self.members, self.marked, self.told_ages, strict=True)
+        ]
+
+        def no_younger(age: Value) -> Value:
+            return Cat(~waits | (told <= age) for waits, told in zip(waiting, self.told_ages, strict=True)).all()
+
+        stamps = [
+            linked & (stamp == recency.oldest_stamp) & no_younger(age)
+            for linked, stamp, age in zip(self.linked, self.stamps, self.ages, strict=True)
+        ]
+        linking = self._linking.valid & (line.stamp == recency.oldest_stamp)
+        overtaken = self._valid["candidate"] & self._overtaken["candidate"]
+        stamps.append(overtaken & (self._old_stamp == recency.oldest_stamp) & no_younger(self._old_age))
+        stamps.append(linking & no_younger(Array(self.told_ages)[line.slot]))
+        self._claim(
+            "oldest",
+            "the oldest stamp is no younger",
+            recency.clear | recency.demote | ~Cat(waiting).any() | (recency.oldest_valid & Cat(stamps).any()),
+        )
+
     def _claim_contract(self) -> None:
         """What the other blocks rely on."""
         recency = self._recency
         oldest = self.decided.oldest(list(self.members))
         unmarked = [member & ~marked for member, marked in zip(self.members, self.marked, strict=True)]
-        self._claim("contract", "a ready tail is the line least recently used",
-            ~recency.tail_ready | Array(oldest)[recency.tail.slot])
+        self._claim(
+            "contract",
+            "a ready tail is the line least recently used",
+            ~recency.tail_ready | Array(oldest)[recency.tail.slot],
+        )
         at_candidate = Array(self.decided.oldest(unmarked))[recency.candidate.slot]
         self._claim(
             "contract",
             "a ready candidate is the oldest line without a mark",
             ~recency.candidate_ready | at_candidate,
         )
+        in_flight = Array(self.in_flight)
+        for name, ready, line in (
+            ("tail", recency.tail_ready, recency.tail),
+            ("candidate", recency.candidate_ready, recency.candidate),
+        ):
+            self._claim("contract", f"a ready {name} is not in flight", ~ready | ~in_flight[line.slot])
+        told = (recency.candidate.stamp == Array(self.told_stamps)[recency.candidate.slot]) & (
+            recency.candidate.cold_half == Array(self.told_halves)[recency.candidate.slot]
+        )
+        self._claim("contract", "a ready candidate comes with its stamp and half", ~recency.candidate_ready | told)
+        next_tail = Signal.like(recency.next_tail, name="last_next_tail", reset_less=True)
+        self._m.d.sync += next_tail.eq(recency.next_tail)
+        self._claim("contract", "the next tail is told", ~self._settled | (recency.tail.slot == next_tail))
         self._claim(
             "contract",
             "whatever is older than a marked line is marked",
@@ -489,15 +640,20 @@ class ListModel:
 
     def claim_punctual(self, limit: Value) -> None:
         """If lines are marked when they are due, no line without a mark gets older than ``limit``."""
-        self._claims.assume((limit >= 5) & (limit < (1 << AGE_WIDTH) - 2), group="punctual")
+        self._claims.assume((limit >= 2) & (limit < (1 << AGE_WIDTH) - 4), group="punctual")
         place = Array(self.ages)[self._places["candidate"].slot]
         self._claim(
             "punctual",
             "older lines have greater ages",
             Cat(
-                ~self.linked[a] | ~self.linked[b] | ~self.order.newer(b, a) | (self.ages[b] < self.ages[a])
+                ~self.linked[a]
+                | ~self.linked[b]
+                | ~self.order.newer(b, a)
+                | (self.ages[b] < self.ages[a])
                 | self.ages[a].all()
-                for a in self._slots for b in self._slots if a != b
+                for a in self._slots
+                for b in self._slots
+                if a != b
             ).all(),
         )
         self._claim(
@@ -507,9 +663,22 @@ class ListModel:
         )
         self._claim(
             "punctual",
-            "no line without a mark is older than the limit",
-            ~self._valid["candidate"] | (place + self._overtaken["candidate"] <= limit),
+            "the candidate is no older than the limit allows",
+            ~self._valid["candidate"] | (place + self._overtaken["candidate"] <= limit + 2),
         )
+        overtaken = self._valid["candidate"] & self._overtaken["candidate"]
+        stands = self._inside.block("candidate").record("stands", line_layout(self._params))
+        self._claim(
+            "punctual",
+            "an overtaken candidate shows an older line",
+            ~overtaken | ((stands.stamp == self._old_stamp) & (self._old_age >= place)),
+        )
+        young = [
+            ~member | marked | (age <= limit + 2)
+            for member, marked, age in zip(self.members, self.marked, self.told_ages, strict=True)
+        ]
+        self._claim("in time", "no line without a mark is older than the limit allows", Cat(young).all())
+        self._claim_oldest()
 
     def _cover(self) -> None:
         """Every interesting touch, and what cursors meet."""
@@ -523,8 +692,10 @@ class ListModel:
         claims.cover("touch of the tail", touch & at_tail & ~at_head)
         claims.cover("touch of the middle", touch & ~at_tail & ~at_head)
         claims.cover("touch of the only line", touch & at_tail & at_head)
-        claims.cover("demotion together with a touch of the line",
-            touch & recency.demote & (decisions.slot == recency.candidate.slot))
+        claims.cover(
+            "demotion together with a touch of the line",
+            touch & recency.demote & (decisions.slot == recency.candidate.slot),
+        )
         claims.cover("the tail is taken out", self.popped)
         claims.cover("the tail is touched as it would be taken out", recency.pop & decisions.touched_tail)
         claims.cover("overtaken tail", self._valid["tail"] & self._overtaken["tail"])

