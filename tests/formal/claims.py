@@ -58,10 +58,9 @@ class Claims:
         for name, value in asserted:
             bit = Signal(name=f"{group}: {name}".replace(" ", "_"))
             m.d.comb += [bit.eq(ResetSignal() | value.bool()), Assert(bit, f"{group}: {name}")]
-        names = {name for name, _ in asserted}
         leans = self._leans.get(group, tuple(self.groups))
-        believed = [claim for name in dict.fromkeys((group, *leans)) for claim in self.groups[name]]
-        others = [value.bool() for name, value in believed if name not in names]
+        others = [value.bool() for name in leans if name != group for _, value in self.groups[name]]
+        others += [value.bool() for index, (_, value) in enumerate(self.groups[group]) if index % parts != part]
         if others:
             held = Signal(init=1)
             m.d.sync += held.eq(Cat(others).all())

@@ -102,7 +102,7 @@ class CoreHarness:
         for name in ("t3_count", "t3_age", "t2_count", "t2_age", "t1_age", "decay", "reclaim_off"):
             assume(settings[name] == constant(self._m, f"setting_{name}", len(Value.cast(settings[name]))))
         assume((settings.t3_age <= settings.t2_age) & (settings.t2_age <= settings.t1_age))
-        assume((settings.t1_age >= 1) & (settings.t1_age < (1 << self._params.stamp_width) - 4))
+        assume((settings.t1_age >= 1) & (settings.t1_age < (1 << self._params.stamp_width) - 6))
         assume(settings.decay <= 2)
         assume(settings.tick_shift == 0)
         self._t1 = settings.t1_age
@@ -243,7 +243,7 @@ class CoreHarness:
             "time is kept a clock ahead",
             ~self._running | (lifecycle.ahead == (lifecycle.now + 1)[: len(lifecycle.now)]),
         )
-        self._claim("lifecycle", "time starts at 0", self._running | (lifecycle.ahead == 0))
+        self._claim("lifecycle", "time starts at 0", ~draining | (lifecycle.ahead == 0))
 
     def _home_of(self, line: Value) -> Value:
         return Array(self._homes)[line]
@@ -316,17 +316,24 @@ class CoreHarness:
                     same = Cat(*parts, evict, demote) == words[at]
                     ready = self._drained[min(number + 1, p.latency)]
                     self._claim(group, f"bank {bank} is what the table holds", ~ready | same)
-                    if "read" not in settled:
-                        heat = Array(heat.as_value() for _, heat, _, _ in held)[at]
-                        tracked = data.View(self._heat_layout, heat)
-                        del tracked
-                        match = inside.signal(f"{settled}_match")[bank] == (parts[0] == inside.signal(line_name))
-                        self._claim(group, f"bank {bank} is compared", ~ready | match)
-        del p
+                    if settled == "read_settled":
+                        continue
+                    match = inside.signal(f"{settled}_match")[bank] == (parts[0] == inside.signal(line_name))
+                    self._claim(group, f"bank {bank} is compared", ~ready | match)
+                    # By the age it has, or will have, when the operation is decided.
+                    tracked = Array(self._tracked[bank + p.window * r] for r in range(p.rows))[at]
+                    age = Array(self._ages[bank + p.window * r] for r in range(p.rows))[at]
+                    cold = age >= self._t1 if settled == "classified_settled" else age > self._t1
+                    told = inside.signal(f"{settled}_cold")[bank] == cold
+                    self._claim(group, f"bank {bank} is known to be cold", ~self._running | ~tracked | told)
 
     def _claim_time(self) -> None:
         """Stamps tell the true age of every line without a mark; lines with one are at T-level 0."""
         now = self._blocks["Lifecycle"].now
+        inside = self._inside.block("request_lookup")
+        last = Cat(inside.signal("last_demote_slot_bank"), inside.signal("last_demote_slot_row"))
+        late = inside.signal("last_demote_enable") & (Array(self._ages)[last] > self._t1 + 4)
+        self._claim("time", "a line is marked in time", ~self._running | ~late)
         for slot in self._slots:
             age = self._ages[slot]
             told = (now - self._stamps[slot])[: len(now)]
@@ -381,6 +388,13 @@ class CoreHarness:
         self._claim("decisions", "a hit is of its slot", ~core.tag_hit | Array(has)[core.tag_slot])
         spilled = Array(cold)[core.tag_slot] & (Array(self._lines)[core.tag_slot] == core.spill_line)
         self._claim("decisions", "a spilled line is cold", ~core.spill_valid | spilled)
+        for bank in range(p.window):
+            written = table.write.banks[bank]
+            here = core.tag_tracked & (core.tag_slot[: p.log2_window] == bank)
+            row = Mux(table.write.place.wrapped[bank], table.write.place.next_row, table.write.place.row)
+            self._claim("decisions", f"bank {bank} is written if its slot is taken", written == here)
+            self._claim("decisions", f"bank {bank} is written there", ~here | (row == core.tag_slot[p.log2_window :]))
+        self._claim("decisions", "the slot taken is in the window", ~core.tag_tracked | Array(inside)[core.tag_slot])
         slot = Array(self._tracked)[core.tag_slot]
         self._claim(
             "decisions",

@@ -213,7 +213,7 @@ class ListModel:
                 lines[down[slot]].eq(Mux(stays, line, lines[slot])),
                 up_backs[down[slot]].eq(Mux(stays, self._own_parity("older_push"), up_backs[slot])),
             ]
-        with m.If(linking.valid & linking.linked & ~stays):
+        with m.If(linking.valid & linking.linked & ~last & ~stays):
             m.d.sync += [
                 down[self._up_of(slot)].eq(down[slot]),
                 down_backs[self._up_of(slot)].eq(down_backs[slot]),
@@ -348,7 +348,7 @@ class ListModel:
         at_head = [head.slot == a for a in slots]
         followed = [(self.listed[a] | self.waiting[a]) & ~at_head[a] for a in slots]
 
-        newest = self.order.newest(list(self.linked))
+        newest = self.order.newest(self.listed)
         for a in slots:
             up = self.up[a]
             self._claim("rising", f"slot {a} points at a newer line", ~followed[a] | self._newer_than(up, a))
@@ -360,7 +360,7 @@ class ListModel:
             ]
             self._claim("chain", f"slot {a} points at the next newer line", ~followed[a] | ~Cat(between).any())
             self._claim(
-                "head", f"slot {a} is linked only if the head is", ~self.linked[a] | Array(self.linked)[head.slot]
+                "head", f"slot {a} is listed only if the head is", ~self.listed[a] | Array(self.listed)[head.slot]
             )
             self._claim("head", f"slot {a} is at the head if it is the newest", ~newest[a] | at_head[a])
             self._claim(
