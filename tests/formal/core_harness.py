@@ -207,10 +207,25 @@ class CoreHarness:
         self._claim("to the list", "nothing while it is cleared", ~recency.clear | quiet)
         self._claim("to the list", "demotions when ready", ~recency.demote | recency.candidate_ready)
         self._claim("to the list", "steps when ready and marked", ~recency.pop | (recency.tail_ready & marked))
-        known = table.was_tracked == Array(self._tracked)[self._slot]
-        self._claim("to the list", "touches know whether they are linked", ~self._touch | known)
         at_tail = self._touch & (self._slot == recency.tail.slot)
         self._claim("to the list", "touches of the tail are known", eviction.touched_tail == at_tail)
+        heat = table.write.touch.heat
+        decided: dict[str, tuple[Value, Value]] = {
+            "touch": (recency.touch, self._touch),
+            "slot": (recency.line.slot, self._slot),
+            "stamp": (recency.line.stamp, heat.stamp),
+            "cold half": (recency.line.cold_half, heat.cold_half),
+            "whether it is linked": (recency.linked, Array(self._tracked)[self._slot]),
+            "whether the tail left it": (recency.left, recency.pop & at_tail),
+        }
+        for name, (told, value) in decided.items():
+            if self._params.list_follows:
+                last = Signal.like(value, name=f"last_{name}".replace(" ", "_"))
+                self._m.d.sync += last.eq(value)
+                value = last
+            self._claim("to the list", f"a touch tells {name}", (told == value) | ((name != "touch") & ~recency.touch))
+        known = table.was_tracked == Array(self._tracked)[self._slot]
+        self._claim("to the list", "a taken slot is known to be linked", ~self._touch | known)
         due = recency.candidate_ready & (Array(self._ages)[recency.candidate.slot] > self._t1)
         self._claim("to the list", "lines are marked when due", ~self._active | ~due | recency.demote)
 

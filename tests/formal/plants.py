@@ -262,6 +262,22 @@ PLANTS = (
         "decisions",
     ),
     Plant(
+        "a spilled line stays in the list",
+        "kv_asu.core",
+        "listed.linked.eq(table.was_tracked)",
+        "listed.linked.eq(table.tag.hit)",
+        CORE,
+        "to the list",
+    ),
+    Plant(
+        "a touched tail is not said to be left",
+        "kv_asu.core",
+        "listed.left.eq(eviction.step & table.touched_tail)",
+        "listed.left.eq(0)",
+        DEEP,
+        "to the list",
+    ),
+    Plant(
         "lines are mixed up",
         "kv_asu.heat_table",
         "self.write.touch.line.eq(self.line)",
