@@ -18,7 +18,7 @@ export CXX
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-synth demo test test-slow sim cov soak latency mutate lint lock clean distclean
+.PHONY: help setup setup-test setup-synth demo test test-slow sim cov soak latency mutate formal formal-faults lint lock clean distclean
 
 help:  ## List these targets
 	@echo "V-Rex. Needs python3 (3.11 or newer), make and a C++ compiler; everything else goes into .venv."
@@ -70,6 +70,12 @@ latency: setup-test  ## Measure every answer's latency anew and write docs/laten
 
 mutate: setup-synth setup-test  ## Plant faults in the core and count those that the streams show (MUTANTS=400)
 	$(BIN)/python -m kv_asu_sim.mutation --log2-entries 3 --window 2 --mutants $(MUTANTS) --jobs $(WORKERS)
+
+formal: setup-test  ## Prove the core's invariants by induction; table in build/formal/proofs.md
+	@cd tests && ../$(BIN)/python -m formal
+
+formal-faults: setup-test  ## Plant faults one by one, and see the proof of each fail
+	@cd tests && ../$(BIN)/python -m formal --plant all
 
 lint: setup-test  ## Style, types, and generated files against their source
 	$(BIN)/ruff check .
