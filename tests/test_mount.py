@@ -275,7 +275,7 @@ def test_a_machine_without_fuse(
     whole = os.open
     monkeypatch.setitem(sys.modules, "mfusepy", None)
     assert main(["mount", str(tmp_path)]) == 1
-    assert "mount needs mfusepy, which is not installed: pip install 'vrex[mount]'" in one_line(capsys)
+    assert "mount needs mfusepy, which is not installed: run `make setup-test` in V-Rex's folder" in one_line(capsys)
 
     class WithoutLibrary:
         def find_spec(self, name: str, *_: object) -> None:

@@ -518,7 +518,8 @@ def test_the_command_says_equal_in_one_line(session: Path, capsys: pytest.Captur
         (["some.parquet", "--transport", "model", "--verilog", "empty.sv"], 2, "nothing compiles Verilog on the model"),
         (["some.parquet", "--transport", "model", "--extract", "."], 2, ". is a folder; say small"),
         (["some.parquet", "--transport", "model", "--extract", ".."], 2, ".. is a folder; say ../small"),
-        (["some.parquet", "--transport", "model", "--extract", "no/x"], 1, "cannot be written (there is no folder"),
+        (["some.parquet", "--transport", "model", "--extract", "empty.sv/x"], 1, "empty.sv is no folder)"),
+        (["some.parquet", "--transport", "model", "--extract", "some"], 1, "some.parquet: is what it would be made"),
     ],
 )
 def test_errors_are_one_line(

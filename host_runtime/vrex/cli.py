@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import typer
 
+from kv_asu.installing import not_installed
 from vrex.doctor.cli import EXAMPLES as DOCTOR_EXAMPLES
 from vrex.doctor.cli import doctor
 from vrex.errors import VrexError
@@ -76,6 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return USAGE
     except VrexError as error:
         _complain(str(error))
+        return FAILURE
+    except ModuleNotFoundError as error:
+        _complain(not_installed(error))
         return FAILURE
     except BrokenPipeError:  # the reader of our output has seen enough, as `| head` does
         _drop_output()

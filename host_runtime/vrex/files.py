@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +30,20 @@ def check_file(*paths: Path) -> None:
     for path in paths:
         with _told(path):
             kv_asu.files.check_file(path)
+
+
+def check_not_source(path: Path, *sources: Path) -> None:
+    """See before the work that its result does not take the place of what it is made from.
+
+    Raises
+    ------
+    VrexError
+        It would, by whatever name or link.
+    """
+    for source in sources:
+        with contextlib.suppress(OSError):  # a file that is not there is no source, or its reader says so
+            if os.path.samefile(path, source):
+                raise VrexError(f"{path}: is what it would be made from; name another file to write")
 
 
 @contextlib.contextmanager

@@ -29,8 +29,10 @@ from kv_asu.build_options import (
     WindowOption,
     params_of,
 )
+from kv_asu.command_line import waiting
 from kv_asu.errors import ToolError
 from kv_asu.files import check_file, is_stream, whole_file, write_stream
+from kv_asu.installing import not_installed
 from kv_asu.lint import WAIVERS, lint
 from kv_asu.pci_header import SERIAL_NUMBER, pci_header
 
@@ -114,9 +116,10 @@ def verilog(
     from kv_asu import assertions
     from kv_asu.verilog import emit
 
-    record = _record(params, profile, full_config_space)
-    text = _whole_function(params) if full_config_space else emit(params)
-    properties = assertions.emit(params, full_config_space=full_config_space) if with_assertions else ""
+    with waiting("elaborating the core"):
+        record = _record(params, profile, full_config_space)
+        text = _whole_function(params) if full_config_space else emit(params)
+        properties = assertions.emit(params, full_config_space=full_config_space) if with_assertions else ""
     what = f"{profile}, full config space" if full_config_space else profile
     said = f"{output}: KV-ASU {__version__}, {what}, latency {params.latency}"
     if beside is None:
@@ -187,7 +190,8 @@ def info(
         profile, log2_entries=log2_entries, window=window, hash_stages=hash_stages, table_stages=table_stages,
         stamp_width=stamp_width, addr_width=addr_width, config_base=config_base,
     )  # fmt: skip
-    record = _record(params, profile, full_config_space)
+    with waiting("elaborating the core"):
+        record = _record(params, profile, full_config_space)
     if as_json:
         print(json.dumps(record))
         return
@@ -228,12 +232,14 @@ def lint_command(
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "kv_asu.v")
-        path.write_text(emit(PROFILES[target]()), encoding="utf-8")
+        with waiting(f"generating the {target} profile"):
+            path.write_text(emit(PROFILES[target]()), encoding="utf-8")
         _report(target, path)
 
 
 def _report(target: str, path: Path) -> None:
-    findings = lint(path)
+    with waiting(f"{target}: verilator -Wall"):
+        findings = lint(path)
     for finding in findings:
         print(finding.text, file=sys.stderr, end="")
     if findings:
@@ -299,20 +305,17 @@ def timing(
         profile, log2_entries=log2_entries, window=window, hash_stages=hash_stages, table_stages=table_stages,
         stamp_width=stamp_width, addr_width=addr_width, config_base=config_base,
     )  # fmt: skip
-    from kv_asu.timing import asap7
+    from kv_asu.timing import asap7, tools
     from kv_asu.timing.conditions import Conditions
     from kv_asu.verilog import emit
 
     conditions = Conditions(asap7.macro_timing(corner, clk_to_q, setup), wire)
-    result = asap7.run(emit(params), liberty, corner, conditions, say=_progress)
+    with waiting("elaborating the core") as say:
+        result = asap7.run(emit(params), liberty, corner, conditions, say=tools.saying(say))
     if as_json:
         print(json.dumps({"pdk": pdk, "profile": profile, **params.asdict(), **asap7.record(result)}))
         return
     print(asap7.summary(result))
-
-
-def _progress(step: str) -> None:
-    print(f"... {step}", file=sys.stderr, flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -345,7 +348,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain(str(error))
         return FAILURE
     except ModuleNotFoundError as error:
-        print(f"kv-asu: {error.name} is not installed: pip install 'vrex[rtl]'", file=sys.stderr)
+        _complain(not_installed(error))
         return FAILURE
     except BrokenPipeError:  # the reader of our output has seen enough, as `| head` does
         _drop_output()

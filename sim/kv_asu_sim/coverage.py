@@ -144,6 +144,10 @@ POINTS: dict[str, tuple[str, ...]] = {
 ILLEGAL = {"cp_tlevel": ("2 to 1", "3 to 1", "3 to 2")}
 
 
+class NoCoverage(Exception):
+    """A file is not what `Coverage.save` writes."""
+
+
 class IllegalBin(AssertionError):
     """Core and model agree on something that the contract rules out."""
 
@@ -605,8 +609,21 @@ class Coverage:
 
     @classmethod
     def load(cls, path: Path) -> Coverage:
-        """Read what :meth:`save` wrote."""
+        """Read what :meth:`save` wrote.
+
+        Raises
+        ------
+        NoCoverage
+            The file is something else.
+        OSError
+            It cannot be read.
+        """
         coverage = cls()
-        for point, bins in json.loads(path.read_text(encoding="utf-8")).items():
-            coverage.add({(point, name): count for name, count in bins.items()})
+        try:
+            for point, bins in json.loads(path.read_text(encoding="utf-8")).items():
+                if not set(bins) <= set(POINTS[point]) or not all(type(count) is int for count in bins.values()):
+                    raise ValueError
+                coverage.add({(point, name): count for name, count in bins.items()})
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise NoCoverage(f"{path}: is not coverage that a bench has saved") from None
         return coverage

@@ -7,10 +7,9 @@ what is hit is as wrong as a bin that is not.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import tomllib
+from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -18,12 +17,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kv_asu.command_line import Parser, whole_number
 from kv_asu.params import Params
 from kv_asu_sim.compiled import BuildError, CompiledCore
-from kv_asu_sim.coverage import POINTS, Coverage
+from kv_asu_sim.coverage import POINTS, Coverage, NoCoverage
 from kv_asu_sim.lockstep import lockstep
 from kv_asu_sim.scoreboard import Difference
 from kv_asu_sim.streams import NEEDS_CLOCKS, STREAMS, play
+from vrex.errors import VrexError
+from vrex.files import check_file, whole_file
 
 WAIVERS = Path(__file__).with_name("coverage_waivers.toml")
 
@@ -122,36 +124,43 @@ def table(coverage: Coverage, waived: Iterable[tuple[str, str]]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; 1 when something is not covered."""
-    parser = argparse.ArgumentParser(description="Measure the functional coverage of all streams over several builds.")
-    parser.add_argument("--clocks", type=int, default=4000, help="length of each stream (default: %(default)s)")
-    parser.add_argument("--seed", type=lambda text: int(text, 0), default=1, help="of streams (default: %(default)s)")
+    parser = Parser(
+        "python -m kv_asu_sim.coverage_report",
+        "Measure the functional coverage of all streams over several builds.",
+        ("--jobs 2", "--clocks 20000 --seed 7 --json build/coverage.json"),
+    )
+    parser.add_argument(
+        "--clocks", type=whole_number(1), default=4000, metavar="N", help="length of each stream (default: %(default)s)"
+    )
+    parser.add_argument("--seed", type=whole_number(), default=1, metavar="N", help="of streams (default: %(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every bin's count")
     parser.add_argument("--add", type=Path, nargs="*", default=[], metavar="FILE", help="coverage that benches saved")
-    parser.add_argument("--jobs", type=int, default=1, help="builds run at once (default: %(default)s)")
+    parser.add_argument(
+        "--jobs", type=whole_number(1), default=1, metavar="N", help="builds run at once (default: %(default)s)"
+    )
     options = parser.parse_args(arguments)
+    return parser.run(lambda: _job(options), BuildError, Difference, NoCoverage, VrexError)
+
+
+def _job(options: Namespace) -> int:
     total = Coverage()
-    try:
-        for path in options.add:
-            total.add(Coverage.load(path).hits)
-        with ProcessPoolExecutor(options.jobs) as pool:
-            runs = {
-                name: pool.submit(collect, name, params, list(STREAMS), options.clocks, options.seed)
-                for name, params in BUILDS.items()
-            }
-            for name, run in runs.items():
-                total.add(run.result().hits)
-                print(f"{name}: {len(STREAMS)} streams equal; {len(total.missed())} bins still to meet", flush=True)
-    except (BuildError, OSError, json.JSONDecodeError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    except Difference as difference:
-        print(difference, file=sys.stderr)
-        return 1
+    if options.json:
+        check_file(options.json)
+    for path in options.add:
+        total.add(Coverage.load(path).hits)
+    with ProcessPoolExecutor(options.jobs) as pool:
+        runs = {
+            name: pool.submit(collect, name, params, list(STREAMS), options.clocks, options.seed)
+            for name, params in BUILDS.items()
+        }
+        for name, run in runs.items():
+            total.add(run.result().hits)
+            print(f"{name}: {len(STREAMS)} streams equal; {len(total.missed())} bins still to meet", flush=True)
     waived = waivers()
     print(table(total, waived))
     if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        total.save(options.json)
+        with whole_file(options.json) as path:
+            total.save(path)
     verdict = judge(total, waived)
     if any(verdict):
         print(verdict, file=sys.stderr)

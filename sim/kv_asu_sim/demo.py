@@ -7,15 +7,12 @@ through the query port, collects cold lines when the core's interrupt says so, a
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +20,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from kv_asu.command_line import Parser, whole_number
 from kv_asu.errors import ToolError
 from kv_asu.metadata import metadata
 from kv_asu.params import LINE_BITS, Params
@@ -32,46 +30,29 @@ from kv_asu_sim.checked import CheckedCore, Mismatch
 from kv_asu_sim.compiled import LatencyError
 from kv_asu_sim.heat import FrameHeat
 from kv_asu_sim.machine import ORIN_NX_NVME, ReadTime
+from kv_asu_sim.what_if import (
+    CLOCK_NS,
+    LOG2_COARSER,
+    SIMULATED_NS,
+    WhatIf,
+    WorkingSet,
+    add_options,
+    from_options,
+    pieces,
+    working_set,
+)
 from vrex import registers as regs
 from vrex.errors import VrexError
 from vrex.files import whole_file
-from vrex.trace.format import Chunk, TraceReader
+from vrex.trace.format import TraceReader
 
 TRACE = Path(__file__).parents[2] / "examples" / "traces" / "bikes.parquet"
-
-#: The core's clock, and how many of them one simulated clock stands for. A frame lasts 20 million clocks of 2 ns,
-#: nearly all of them idle; 128 at a time still leave every frame done before the next one starts.
-CLOCK_NS = 2
-LOG2_COARSER = 7
-SIMULATED_NS = CLOCK_NS << LOG2_COARSER
-LOG2_TICK = 18
-
-#: Reuse from frame to frame. A tick is 2^18 clocks of 2 ns, 0.52 ms, which makes T1.AGE, at its reset value, 66 ms: a
-#: line is warm when the last frame, at 25 a second, has read it. The T-levels above tell how much it was read since it
-#: was last cold. A granule is 32 KiB, half a frame's tokens of one head, so that the granules of 48 frames nearly fit
-#: the table; it counts the reads of 128 lines, so T3.COUNT and T2.COUNT stand higher than for a line.
-SETTINGS = Settings(
-    log2_active=11,
-    decay=regs.Decay.HALVE,
-    line_shift=15,
-    tick_shift=LOG2_TICK - LOG2_COARSER,
-    t3_count=256,
-    t3_age=125,
-    t2_count=32,
-    t2_age=125,
-    t1_age=125,
-)
-
-#: Cold lines at which the core asks for a collection.
-WATERMARK = 16
 
 #: Accesses that are simulated, then checked, at a time.
 PIECE = 1 << 15
 
 #: Requests checked unless told otherwise: all of the trace that comes with V-Rex.
 CHECK = 2_500_000
-
-FAILURE, USAGE, INTERRUPTED = 1, 2, 130
 
 _Register = TypeVar("_Register", bound=regs.Register)
 
@@ -232,7 +213,9 @@ class Replay:
     patches : dict
         T-levels of each frame's own patches, shape (rows, columns), by frame.
     memory : list of ndarray
-        After each frame, the mean T-level of it and of each frame before.
+        After each frame, the share of its lines, and of each frame's before, that is tracked, by samples.
+    stretches : list of Frame
+        The reads again, in pieces of `PIECE` at most: a trace that was imported is all of one frame.
     """
 
     def __init__(self, device: CheckedCore, driver: Driver, reader: TraceReader) -> None:
@@ -246,6 +229,7 @@ class Replay:
         self.latest_ms = 0.0
         self.patches: dict[int, NDArray[np.float64]] = {}
         self.memory: list[NDArray[np.float64]] = []
+        self.stretches: list[Frame] = []
 
     def run(self, done: Callable[[int], None]) -> Iterator[Frame]:
         """Play, and give each frame when it is over.
@@ -258,7 +242,7 @@ class Replay:
         origin = self._device.core.clock
         accesses = 0
         frame: Frame | None = None
-        for reads in _pieces(self._reader):
+        for reads in pieces(self._reader, PIECE):
             number = int(reads.frame[0])
             if frame is None or frame.number != number:
                 if frame is not None:
@@ -269,6 +253,8 @@ class Replay:
             self.latest_ms = max(self.latest_ms, int((at - asked).max()) * SIMULATED_NS / 1e6)
             tags = self._device.request(reads.line << np.uint64(LINE_BITS), at.astype(np.uint64))
             frame.add(tags)
+            self.stretches.append(Frame(len(self.stretches)))
+            self.stretches[-1].add(tags)
             self._read_time.add(reads, tags["tag_hit"] == 1)
             if self._heat is not None:
                 self._heat.add(reads, tags)
@@ -285,7 +271,7 @@ class Replay:
             answers = self._device.query_lines(probes.reshape(-1))
             self.queries += len(answers)
             self.query_hits += int(answers["answer_hit"].sum())
-            self.memory.append(answers["answer_tlevel"].reshape(probes.shape).mean(axis=1))
+            self.memory.append(answers["answer_tracked"].reshape(probes.shape).mean(axis=1))
         frame.evicted = self._driver.collect()
         self.frames.append(frame)
         return frame
@@ -311,14 +297,6 @@ class Replay:
         }
 
 
-def _pieces(reader: TraceReader) -> Iterator[Chunk]:
-    """The trace in pieces, none of which spans two frames."""
-    for chunk in reader.chunks(PIECE):
-        cuts = [0, *(np.flatnonzero(np.diff(chunk.frame)) + 1).tolist(), chunk.accesses]
-        for start, end in zip(cuts, cuts[1:], strict=False):
-            yield Chunk._make(column[start:end] for column in chunk)
-
-
 def _one_a_clock(asked: NDArray[np.int64], earliest: int) -> NDArray[np.int64]:
     """The clock of each request: when it is asked for, or the first one free after the request before."""
     order = np.arange(len(asked))
@@ -328,13 +306,15 @@ def _one_a_clock(asked: NDArray[np.int64], earliest: int) -> NDArray[np.int64]:
 # ---- the job --------------------------------------------------------------------------------------------------------
 
 
-def run(trace: Path, out: Path, check: int, console: Console) -> dict[str, Any]:
+def run(trace: Path, out: Path, chosen: WhatIf, check: int, console: Console) -> dict[str, Any]:
     """Do all of it.
 
     Parameters
     ----------
     trace, out : Path
         The trace, and the folder that takes the results.
+    chosen : WhatIf
+        The core and its registers.
     check : int
         Requests to check against the golden model.
     console : Console
@@ -356,17 +336,19 @@ def run(trace: Path, out: Path, check: int, console: Console) -> dict[str, Any]:
     DemoError
         Anything else.
     """
-    params = Params.asic()
+    params = chosen.params
     with TraceReader(trace) as reader:
         if not len(reader):
             raise DemoError(f"{trace}: holds no accesses; make a trace with 'vrex trace make'")
         with console.status("building the core (a minute the first time)"):
             _write_verilog(params, out)
             device = CheckedCore(params, check)
+        with console.status("counting what the trace reads"):
+            asked = working_set(reader, chosen.settings.line_shift)
         driver = Driver(device)
         driver.find()
-        driver.enable(replace(SETTINGS), WATERMARK)
-        _introduce(console, reader, params)
+        driver.enable(replace(chosen.settings), chosen.watermark)
+        _introduce(console, reader, chosen, asked)
         replay = Replay(device, driver, reader)
         started = time.perf_counter()
         with _progress(console, len(reader)) as done:
@@ -377,8 +359,8 @@ def run(trace: Path, out: Path, check: int, console: Console) -> dict[str, Any]:
         from kv_asu_sim.picture import draw  # matplotlib takes a second
 
         with console.status("drawing"):
-            draw(replay.frames, replay.patches, replay.memory, trace, out / "demo.png")
-    return _results(device, replay, counters, seconds, trace, out)
+            draw(replay, reader, chosen, asked, out / "demo.png")
+    return _results(device, replay, counters, seconds, trace, out, chosen, asked)
 
 
 def _write_verilog(params: Params, out: Path) -> None:
@@ -392,31 +374,42 @@ def _write_verilog(params: Params, out: Path) -> None:
             path.write_text(text)
 
 
-def _introduce(console: Console, reader: TraceReader, params: Params) -> None:
+def _introduce(console: Console, reader: TraceReader, chosen: WhatIf, asked: WorkingSet) -> None:
     """Say once what the numbers to come mean."""
-    tiers, settings = ORIN_NX_NVME, SETTINGS
-    warm_ms = (settings.t1_age * (CLOCK_NS << LOG2_TICK)) / 1e6
-    tick_ns = CLOCK_NS << LOG2_TICK
-    granule = 1 << settings.line_shift
+    tiers, params, settings = ORIN_NX_NVME, chosen.params, chosen.settings
+    warm_ms = settings.t1_age * chosen.tick_ns / 1e6
+    lines = chosen.granule_bytes >> LINE_BITS
+    share = min(1.0, params.entries / asked.granules)
     table = _table()
     table.add_row("Trace", f"{reader.path}: {len(reader):,} KV line reads in {reader.metadata.frames} frames")
     table.add_row(
         "Core",
-        f"asic profile, {params.entries} slots, window {params.window}, L = {params.latency}; found and enabled "
+        f"asic profile, {params.entries:,} slots, window {params.window}, L = {params.latency}; found and enabled "
         f"through config space at {params.config_base:#x}",
     )
     table.add_row(
         "Tick",
-        f"{tick_ns / 1e6:.2f} ms = 2^{LOG2_TICK} clocks of {CLOCK_NS} ns; a simulated clock stands for "
+        f"{chosen.tick_ns / 1e6:.3g} ms = 2^{chosen.log2_tick} clocks of {CLOCK_NS} ns; a simulated clock stands for "
         f"{1 << LOG2_COARSER} of these, so TICK_SHIFT is {settings.tick_shift}",
     )
-    table.add_row("Granule", f"{granule >> 10} KiB = {granule >> LINE_BITS} lines (LINE_SHIFT {settings.line_shift})")
+    table.add_row(
+        "Granule",
+        f"{_size(chosen.granule_bytes)} = {lines:,} line{'s' * (lines > 1)}, which share a slot (LINE_SHIFT "
+        f"{settings.line_shift}); the trace reads {asked.granules:,} granules, up to {asked.most_in_a_frame:,} in a "
+        f"frame: {params.entries:,} slots are enough for {share:.0%} of them",
+    )
     table.add_row(
         "T-levels",
-        f"3: {settings.t3_count} reads, the last at most {warm_ms:.0f} ms ago; 2: {settings.t2_count}; 1: fewer; "
-        f"0: none for longer, collected when {WATERMARK} lines have gathered",
+        f"3: {settings.t3_count} reads, the last at most {settings.t3_age * chosen.tick_ns / 1e6:.3g} ms ago; "
+        f"2: {settings.t2_count}, {settings.t2_age * chosen.tick_ns / 1e6:.3g} ms; 1: fewer, {warm_ms:.3g} ms; "
+        f"0: none for longer, collected when {chosen.watermark:,} lines have gathered",
     )
-    table.add_row("KVHitRate", "share of the frame's reads whose line was tracked when asked for")
+    table.add_row(
+        "KVHitRate",
+        "share of the frame's reads whose line was tracked, that is, whose granule had a slot, when it was read; "
+        f"a core with a slot for everything would reach {asked.always_tracked:.1%} over the trace, for it would miss "
+        "the first read of each granule only",
+    )
     table.add_row(
         "Latency",
         "modelled time of these reads, hits served near and misses far: near "
@@ -426,6 +419,14 @@ def _introduce(console: Console, reader: TraceReader, params: Params) -> None:
     )
     console.print(table, highlight=False)
     console.print()
+
+
+def _size(bytes_: int) -> str:
+    """A power of two of bytes, for people."""
+    for unit, shift in (("MiB", 20), ("KiB", 10)):
+        if bytes_ >> shift:
+            return f"{bytes_ >> shift} {unit}"
+    return f"{bytes_} bytes"
 
 
 def _table() -> Table:
@@ -462,14 +463,24 @@ def _check_counters(device: CheckedCore, driver: Driver, replay: Replay) -> dict
         # Each line that has gone cold is still so, or was touched, evicted or spilled.
         "demotions": cold + observed["rescues"] + observed["evictions"] + observed["spills"],
     }
+    # Lines go cold by themselves, also between two reads of registers.
+    later = driver.read(regs.Cold).lines - cold
     for name, value in counters.items():
-        if value != expected[name]:
+        most = expected[name] + (later if name == "demotions" else 0)
+        if not expected[name] <= value <= most:
             raise DemoError(f"counter {name} reads {value:,}, but the ports have shown {expected[name]:,}")
     return counters
 
 
 def _results(
-    device: CheckedCore, replay: Replay, counters: dict[str, int], seconds: float, trace: Path, out: Path
+    device: CheckedCore,
+    replay: Replay,
+    counters: dict[str, int],
+    seconds: float,
+    trace: Path,
+    out: Path,
+    chosen: WhatIf,
+    asked: WorkingSet,
 ) -> dict[str, Any]:
     requests = counters["requests"]
     return {
@@ -479,15 +490,20 @@ def _results(
         "mismatches": 0,
         "frames": [asdict(frame) | {"hit_rate": frame.hit_rate} for frame in replay.frames],
         "hit_rate": counters["hits"] / requests,
+        "always_tracked": asked.always_tracked,
+        "slots": chosen.params.entries,
+        "granules": asked.granules,
+        "granules_in_a_frame": asked.most_in_a_frame,
         "counters": counters,
         "timing": {
             "name": "paced",
             "clock_ns": CLOCK_NS,
             "simulated_clock_ns": SIMULATED_NS,
-            "tick_ns": CLOCK_NS << LOG2_TICK,
+            "tick_ns": chosen.tick_ns,
             "latest_request_ms": replay.latest_ms,
         },
-        "settings": asdict(SETTINGS) | {"watermark": WATERMARK},
+        "params": chosen.params.asdict(),
+        "settings": asdict(chosen.settings) | {"watermark": chosen.watermark},
         "modelled": asdict(ORIN_NX_NVME),
         "requests_per_second": {
             "rtl": requests / device.core_seconds,
@@ -512,7 +528,9 @@ def _show(console: Console, results: dict[str, Any]) -> None:
     rest = requests - results["checked"]
     checked = f"{results['checked']:,} requests' answers against the golden model's, 0 mismatches"
     table.add_row("Checked", checked + (f"; {rest:,} more ran unchecked" if rest else "; that is every one"))
-    table.add_row("Hit rate", f"{results['hit_rate']:.1%} of {requests:,} reads")
+    table.add_row("Hit rate", f"{results['hit_rate']:.1%} of {requests:,} reads found their line tracked, with "
+                  f"{results['slots']:,} slots for {results['granules']:,} granules; a slot for each would give "
+                  f"{results['always_tracked']:.1%}")  # fmt: skip
     levels = ", ".join(f"{level}: {share(f'level{level}')}" for level in (3, 2, 1, 0))
     table.add_row("T-levels", f"{levels}; just before the read, 0: cold or without a slot")
     table.add_row("Evictions", f"{counters['evictions']:,} of {counters['demotions']:,} granules that went cold; "
@@ -532,50 +550,42 @@ def _show(console: Console, results: dict[str, Any]) -> None:
     console.print(table, highlight=False)
 
 
-class _Parser(argparse.ArgumentParser):
-    """Wrong usage is one line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(USAGE, f"{self.prog}: {message}; see --help\n")
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise ValueError
-    return value
-
-
-_count.__name__ = "number"  # argparse names the type in its message
+_EXAMPLES = (
+    "",
+    "--granule 32K --t1-age 125 --t2-count 32 --t3-count 256",
+    "--log2-entries 9 --check 100000",
+    "--trace my_clip.parquet --out build/my_clip --json",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; gives the exit code."""
-    parser = _Parser(prog="demo", description="Replay a trace on the compiled RTL, checked against the golden model.")
+    parser = Parser(
+        "python -m kv_asu_sim.demo",
+        "Replay a trace on the compiled RTL, checked against the golden model, and say how many of its reads found "
+        "their line tracked.",
+        _EXAMPLES,
+    )
     parser.add_argument("--trace", type=Path, default=TRACE, metavar="FILE", help="default: the trace of bikes.mp4")
     parser.add_argument("--out", type=Path, default=Path("build/demo"), metavar="DIR", help="default: build/demo")
-    parser.add_argument("--check", type=_count, default=CHECK, metavar="N",
-                        help="requests to check against the golden model; default: %(default)s")  # fmt: skip
+    parser.add_argument("--check", type=whole_number(), default=CHECK, metavar="N",
+                        help="requests to check against the golden model (default: %(default)s)")  # fmt: skip
     parser.add_argument("--json", action="store_true",
                         help="results as JSON on standard output, the rest on standard error")  # fmt: skip
+    add_options(parser)
     options = parser.parse_args(arguments)
+    chosen = from_options(parser, options)
     console = Console(stderr=options.json)
-    try:
-        results = run(options.trace, options.out, options.check, console)
-    except (VrexError, BuildError, ToolError, Mismatch, LatencyError, DemoError) as error:
-        print(f"demo: {error}", file=sys.stderr)
-        return FAILURE
-    except BrokenPipeError:  # the reader of our output has seen enough, as `| head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILURE
-    except KeyboardInterrupt:
-        print("demo: interrupted", file=sys.stderr)
-        return INTERRUPTED
-    if options.json:
-        print(json.dumps(results, indent=2))
-    else:
-        _show(console, results)
-    return 0
+
+    def job() -> int:
+        results = run(options.trace, options.out, chosen, options.check, console)
+        if options.json:
+            print(json.dumps(results, indent=2))
+        else:
+            _show(console, results)
+        return 0
+
+    return parser.run(job, VrexError, BuildError, ToolError, Mismatch, LatencyError, DemoError)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ class FrameHeat:
         self._map = geometry.address_map
         self._grid = geometry.grid
         self._seen = np.zeros(self._map.layers * self._map.heads, bool)
-        self._levels = np.zeros((len(self._seen), self._grid.tokens_per_frame), np.uint8)
+        self._levels = np.full((len(self._seen), self._grid.tokens_per_frame), np.nan)
 
     def add(self, reads: Chunk, tags: NDArray[np.void]) -> None:
         """Take reads of one frame and their answers.
@@ -47,12 +47,15 @@ class FrameHeat:
     def patches(self) -> NDArray[np.float64]:
         """T-levels of the frame's own patches, shape (rows, columns); the next frame starts afresh.
 
-        A patch's is the mean over the layers and heads seen so far of its line's T-level after its last read in this
-        frame; a line that was not read counts as 0.
+        A patch's is the mean, over the layers and heads that have read it in this frame, of its line's T-level after
+        the last of these reads; NaN for a patch that none has read.
         """
-        levels = self._levels[self._seen, self._grid.leading :].mean(axis=0)
-        self._levels[:] = 0
-        return levels.reshape(self._grid.rows, self._grid.columns)
+        levels = self._levels[:, self._grid.leading :]
+        read = ~np.isnan(levels)
+        count, sum_ = read.sum(axis=0), np.where(read, levels, 0).sum(axis=0)
+        mean = np.divide(sum_, count, out=np.full(count.shape, np.nan), where=count > 0)
+        self._levels[:] = np.nan
+        return mean.reshape(self._grid.rows, self._grid.columns)
 
     def probes(self, frames: int) -> NDArray[np.uint64]:
         """Addresses that tell how hot the first frames are: shape (frames, addresses a frame)."""

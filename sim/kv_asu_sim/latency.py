@@ -10,10 +10,8 @@ both; ``--check`` compares it, without measuring again.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
-import sys
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -21,6 +19,7 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
+from kv_asu.command_line import Parser, waiting
 from kv_asu.params import PROFILES, Params
 from kv_asu.register_map import REGISTERS
 from kv_asu_sim.build import BuildError, verilog
@@ -299,23 +298,27 @@ def stale() -> bool:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; 1 when the page is stale."""
-    parser = argparse.ArgumentParser(description="Measure every answer's latency and write docs/latency.md.")
+    parser = Parser("python -m kv_asu_sim.latency", "Measure every answer's latency and write docs/latency.md.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail when the page is stale")
     options = parser.parse_args(arguments)
-    try:
+
+    def job() -> int:
         if options.check:
             if stale():
-                print("docs/latency.md is stale: run make latency", file=sys.stderr)
+                parser.complain("docs/latency.md is stale: run make latency")
                 return 1
             return 0
-        text, wave = page()
-    except BuildError as error:
-        print(error, file=sys.stderr)
-        return 2
-    PAGE.write_text(text, encoding="utf-8")
-    WAVE.write_text(wave, encoding="utf-8")
-    print(f"wrote {PAGE} and {WAVE}")
-    return 0
+        from kv_asu_sim import runner
+
+        runner.check_cocotb()
+        with waiting("measuring in the simulator and on the compiled RTL"):
+            text, wave = page()
+        PAGE.write_text(text, encoding="utf-8")
+        WAVE.write_text(wave, encoding="utf-8")
+        print(f"wrote {PAGE} and {WAVE}")
+        return 0
+
+    return parser.run(job, BuildError)
 
 
 if __name__ == "__main__":

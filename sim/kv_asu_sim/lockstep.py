@@ -5,21 +5,20 @@ The same streams and the same scoreboard as the cocotb bench, without a simulato
 
 from __future__ import annotations
 
-import argparse
 import random
-import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from kv_asu.command_line import Parser, whole_number
 from kv_asu.params import Params
-from kv_asu_sim.builds import add_build_options, params_from
+from kv_asu_sim.builds import add_build_options, add_stream_options, params_from, streams_from
 from kv_asu_sim.compiled import BuildError, CompiledCore, LatencyError
 from kv_asu_sim.coverage import Coverage
 from kv_asu_sim.pins import INPUTS, OUTPUTS
 from kv_asu_sim.scoreboard import Difference, Scoreboard, Seen, Taken
-from kv_asu_sim.streams import NEEDS_CLOCKS, STREAMS, play
+from kv_asu_sim.streams import NEEDS_CLOCKS, play
 
 #: Clocks that are run before they are compared.
 BATCH = 1 << 14
@@ -131,39 +130,52 @@ def _seen(rows: np.ndarray) -> Iterator[Seen]:
     )
 
 
-def main() -> int:
+_EXAMPLES = (
+    "--log2-entries 3 --window 2 --stream all",
+    "--profile fpga --stream churn --stream mass_expiry --clocks 100000 --seed 1",
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(description="Run streams through the compiled RTL and the behavioural model.")
+    parser = Parser(
+        "python -m kv_asu_sim.lockstep", "Run streams through the compiled RTL and the behavioural model.", _EXAMPLES
+    )
     add_build_options(parser)
-    parser.add_argument("--stream", action="append", choices=[*STREAMS, "all"], help="default: all")
-    parser.add_argument("--clocks", type=int, default=20_000, help="length of each stream")
-    parser.add_argument("--seed", type=lambda text: int(text, 0), help="default: random")
+    add_stream_options(parser)
+    parser.add_argument(
+        "--clocks",
+        type=whole_number(1),
+        default=20_000,
+        metavar="N",
+        help="length of each stream (default: %(default)s)",
+    )
+    parser.add_argument("--seed", type=whole_number(), metavar="N", help="default: random")
     parser.add_argument("--keep-going", action="store_true", help="go on with the next stream after a difference")
-    arguments = parser.parse_args()
-    asked = arguments.stream or ["all"]
-    seed = random.SystemRandom().getrandbits(31) - 1 if arguments.seed is None else arguments.seed
-    try:
-        params = params_from(arguments)
-        core = CompiledCore(params, seed=max(seed, 0) % (2**31 - 1))
-    except (ValueError, BuildError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    different = 0
-    for stream in STREAMS if "all" in asked else asked:
-        clocks = max(arguments.clocks, NEEDS_CLOCKS.get(stream, 0))
-        began = time.perf_counter()
-        try:
-            board = lockstep(core, play(stream, params, seed, clocks), np.random.default_rng(seed))
-        except Difference as difference:
-            print(f"{stream}: --seed {seed}: {difference}", flush=True)
-            different += 1
-            if not arguments.keep_going:
-                return 1
-            continue
-        rate = board.compared["clocks"] / (time.perf_counter() - began)
-        counts = ", ".join(f"{count} {name}" for name, count in board.compared.items())
-        print(f"{stream}: equal over {counts}; {rate:,.0f} clocks/s, --seed {seed}", flush=True)
-    return 1 if different else 0
+    options = parser.parse_args(arguments)
+    params = params_from(parser, options)
+    seed = random.SystemRandom().getrandbits(31) if options.seed is None else options.seed
+
+    def job() -> int:
+        core = CompiledCore(params, seed=seed % (2**31 - 1))
+        different = 0
+        for stream in streams_from(options):
+            clocks = max(options.clocks, NEEDS_CLOCKS.get(stream, 0))
+            began = time.perf_counter()
+            try:
+                board = lockstep(core, play(stream, params, seed, clocks), np.random.default_rng(seed))
+            except Difference as difference:
+                print(f"{stream}: --seed {seed}: {difference}", flush=True)
+                different += 1
+                if not options.keep_going:
+                    return 1
+                continue
+            rate = board.compared["clocks"] / (time.perf_counter() - began)
+            counts = ", ".join(f"{count} {name}" for name, count in board.compared.items())
+            print(f"{stream}: equal over {counts}; {rate:,.0f} clocks/s, --seed {seed}", flush=True)
+        return 1 if different else 0
+
+    return parser.run(job, BuildError)
 
 
 if __name__ == "__main__":

@@ -7,17 +7,16 @@ shows. A fault that no stream shows is a survivor: something the core does not n
 
 from __future__ import annotations
 
-import argparse
 import json
 import multiprocessing
 import os
 import re
 import shlex
-import sys
 import tempfile
 import time
+from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
@@ -27,11 +26,14 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from kv_asu.command_line import Parser, whole_number
 from kv_asu.errors import ToolError
 from kv_asu.params import Params
 from kv_asu.timing import tools
 from kv_asu_sim.build import BuildError
 from kv_asu_sim.builds import add_build_options, params_from
+from vrex.errors import VrexError
+from vrex.files import check_file, whole_file
 
 #: The stream that shows most faults goes first.
 _FIRST = "random_mix"
@@ -39,6 +41,14 @@ _FIRST = "random_mix"
 _CLOCK = re.compile(r" -port (\w+_)?CLK ")
 
 _SELECTOR = "KV_ASU_MUTANT"
+
+
+class NoSuchMutant(Exception):
+    """None of the mutants that were asked for has been planted."""
+
+
+class Unsound(Exception):
+    """Nothing can be learnt: the core without a fault differs from the model."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +220,7 @@ def run(text: str, mutants: list[Mutant], params: Params, seed: int, clocks: int
 
     Raises
     ------
-    AssertionError
+    Unsound
         The core without a fault differs from the model: nothing could be learnt.
     """
     workers = [_Worker(text, params, seed, clocks) for _ in range(jobs)]
@@ -225,7 +235,8 @@ def run(text: str, mutants: list[Mutant], params: Params, seed: int, clocks: int
 
     try:
         sound = one(Mutant(0, "none", "", ""))
-        assert sound.stream is None, f"the core as it is differs in {sound.stream}: {sound.difference}"
+        if sound.stream is not None:
+            raise Unsound(f"the core as it is differs in {sound.stream}: {sound.difference}")
         with ThreadPoolExecutor(jobs) as pool:
             yield from pool.map(one, mutants)
     finally:
@@ -236,43 +247,67 @@ def run(text: str, mutants: list[Mutant], params: Params, seed: int, clocks: int
 # ---- the command ---------------------------------------------------------------------------------------------------
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(description="Plant faults in the core and count those that the streams show.")
+    parser = Parser(
+        "python -m kv_asu_sim.mutation",
+        "Plant faults in the core and count those that the streams show.",
+        (
+            "--log2-entries 3 --window 2 --mutants 100",
+            "--log2-entries 3 --window 2 --only 17 --only 23 -o build/mutants.json",
+        ),
+    )
     add_build_options(parser)
-    parser.add_argument("--mutants", type=int, default=500, help="how many faults (default: %(default)s)")
-    parser.add_argument("--clocks", type=int, default=2000, help="length of each stream (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="of faults and streams (default: %(default)s)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: every core)")
-    parser.add_argument("--only", type=int, action="append", help="this mutant; repeat for several")
-    parser.add_argument("-o", "--output", type=Path, help="write every verdict as JSON")
-    arguments = parser.parse_args()
+    parser.add_argument(
+        "--mutants", type=whole_number(1), default=500, metavar="N", help="how many faults (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--clocks", type=whole_number(1), default=2000, metavar="N", help="length of each stream (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=whole_number(), default=1, metavar="N", help="of faults and streams (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--jobs", type=whole_number(1), default=os.cpu_count() or 1, metavar="N", help="processes (default: every core)"
+    )
+    parser.add_argument(
+        "--only", type=whole_number(1), action="append", metavar="N", help="this mutant; repeat for several"
+    )
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write every verdict as JSON")
+    options = parser.parse_args(arguments)
+    params = params_from(parser, options)
     console = Console()
-    began = time.monotonic()
-    try:
-        params = params_from(arguments)
-        with tempfile.TemporaryDirectory() as folder:
-            console.print(f"planting {arguments.mutants} faults, seed {arguments.seed}")
-            text, mutants = plant(params, arguments.mutants, arguments.seed, Path(folder))
-        from kv_asu_sim.compiled import CompiledCore
 
-        CompiledCore(params, verilog=text)  # compiled once, before the workers ask for it
-        wanted = [mutant for mutant in mutants if not arguments.only or mutant.number in arguments.only]
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        verdicts = []
-        with Progress(*columns, console=console) as progress:
-            judged = run(text, wanted, params, arguments.seed, arguments.clocks, arguments.jobs)
-            for verdict in progress.track(judged, total=len(wanted), description="mutants"):
-                verdicts.append(verdict)
-    except (ValueError, ToolError, BuildError, AssertionError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    _report(console, verdicts, time.monotonic() - began)
-    if arguments.output:
-        record = {"params": params.asdict(), "seed": arguments.seed, "clocks": arguments.clocks,
-                  "verdicts": [asdict(verdict) for verdict in verdicts]}  # fmt: skip
-        arguments.output.write_text(json.dumps(record, indent=1) + "\n")
-    return 0
+    def job() -> int:
+        if options.output:
+            check_file(options.output)
+        began = time.monotonic()
+        verdicts = _verdicts(options, params, console)
+        _report(console, verdicts, time.monotonic() - began)
+        if options.output:
+            record = {"params": params.asdict(), "seed": options.seed, "clocks": options.clocks,
+                      "verdicts": [asdict(verdict) for verdict in verdicts]}  # fmt: skip
+            with whole_file(options.output) as path:
+                path.write_text(json.dumps(record, indent=1) + "\n")
+        return 0
+
+    return parser.run(job, ToolError, BuildError, VrexError, Unsound, NoSuchMutant)
+
+
+def _verdicts(options: Namespace, params: Params, console: Console) -> list[Verdict]:
+    with tempfile.TemporaryDirectory() as folder:
+        console.print(f"planting {options.mutants} faults, seed {options.seed}")
+        text, mutants = plant(params, options.mutants, options.seed, Path(folder))
+    from kv_asu_sim.compiled import CompiledCore
+
+    CompiledCore(params, verilog=text)  # compiled once, before the workers ask for it
+    wanted = [mutant for mutant in mutants if not options.only or mutant.number in options.only]
+    if not wanted:
+        raise NoSuchMutant(f"--only takes 1 to {len(mutants)}: there is no such mutant")
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as progress:
+        judged = run(text, wanted, params, options.seed, options.clocks, min(options.jobs, len(wanted)))
+        return list(progress.track(judged, total=len(wanted), description="mutants"))
 
 
 def _report(console: Console, verdicts: list[Verdict], seconds: float) -> None:

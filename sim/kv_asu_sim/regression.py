@@ -6,7 +6,6 @@ run that fails is told with the command that repeats it.
 
 from __future__ import annotations
 
-import argparse
 import random
 import shutil
 import sys
@@ -14,10 +13,11 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
+from kv_asu.command_line import Parser, whole_number
 from kv_asu.params import Params
 from kv_asu_sim.build import BuildError
 from kv_asu_sim.coverage_report import BUILDS
-from kv_asu_sim.runner import SIMULATORS, BenchFailed, run
+from kv_asu_sim.runner import SIMULATORS, BenchFailed, check_cocotb, run
 from kv_asu_sim.streams import NEEDS_CLOCKS, STREAMS
 
 #: Clocks of each stream beyond those in which the table is emptied. Icarus is some five times as slow.
@@ -70,25 +70,31 @@ def run_seeds(name: str, simulator: str, seeds: Sequence[int]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; 1 when a seed fails."""
-    parser = argparse.ArgumentParser(description="Run every stream under many seeds in two simulators.")
-    parser.add_argument("--seeds", type=int, default=3, help="how many (default: %(default)s)")
-    parser.add_argument("--first-seed", type=lambda text: int(text, 0), help="count up from it instead of drawing")
+    parser = Parser(
+        "python -m kv_asu_sim.regression",
+        "Run every stream under many seeds in two simulators.",
+        ("--seeds 50 --jobs 2", "--build '8 slots' --simulator icarus --seeds 1 --first-seed 7"),
+    )
+    parser.add_argument("--seeds", type=whole_number(1), default=3, metavar="N", help="how many (default: %(default)s)")
+    parser.add_argument("--first-seed", type=whole_number(), metavar="N", help="count up from it instead of drawing")
     parser.add_argument("--simulator", choices=SIMULATORS, action="append", help="default: both")
     parser.add_argument("--build", choices=list(BUILDS), action="append", help="default: all")
-    parser.add_argument("--jobs", type=int, default=1, help="builds run at once (default: %(default)s)")
+    parser.add_argument(
+        "--jobs", type=whole_number(1), default=1, metavar="N", help="builds run at once (default: %(default)s)"
+    )
     options = parser.parse_args(arguments)
-    if options.seeds < 1 or options.jobs < 1:
-        parser.error("--seeds and --jobs must be 1 or more")
     if options.first_seed is None:
         seeds = [random.SystemRandom().getrandbits(32) for _ in range(options.seeds)]
     else:
         seeds = list(range(options.first_seed, options.first_seed + options.seeds))
     simulators = options.simulator or list(SIMULATORS)
-    if "icarus" in simulators and shutil.which("iverilog") is None:
-        print("iverilog is not installed: its runs are left out", file=sys.stderr)
-        simulators.remove("icarus")
-    failed: list[str] = []
-    try:
+
+    def job() -> int:
+        check_cocotb()
+        if "icarus" in simulators and shutil.which("iverilog") is None:
+            parser.complain("iverilog is not installed: its runs are left out")
+            simulators.remove("icarus")
+        failed: list[str] = []
         with ProcessPoolExecutor(options.jobs) as pool:
             runs = [
                 pool.submit(run_seeds, name, simulator, seeds)
@@ -97,14 +103,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ]
             for done in as_completed(runs):
                 failed += done.result()
-    except BuildError as error:
-        print(error, file=sys.stderr)
-        return 2
-    if failed:
-        print("\n\n".join(failed), file=sys.stderr)
-        return 1
-    print(f"all passed: {len(runs)} builds under {len(seeds)} seeds each")
-    return 0
+        if failed:
+            print("\n\n".join(failed), file=sys.stderr)
+            return 1
+        print(f"all passed: {len(runs)} builds under {len(seeds)} seeds each")
+        return 0
+
+    return parser.run(job, BuildError)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ set; the one used is always printed.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import importlib.metadata
 import json
@@ -20,18 +19,18 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
-
-from cocotb_tools.check_results import get_results
-from cocotb_tools.runner import Runner, VerilatorControlFile, get_runner
+from typing import TYPE_CHECKING, Any
 
 from kv_asu import assertions
+from kv_asu.command_line import Parser, waiting, whole_number
 from kv_asu.params import Params
 from kv_asu.verilog import RANDOM_MACRO, TOP
 from kv_asu_sim.build import BuildError, locked, verilog, whole_function_verilog
-from kv_asu_sim.builds import add_build_options, params_from
+from kv_asu_sim.builds import add_build_options, add_stream_options, params_from, streams_from
 from kv_asu_sim.pins import INPUTS, OUTPUTS
-from kv_asu_sim.streams import STREAMS
+
+if TYPE_CHECKING:
+    from cocotb_tools.runner import Runner, VerilatorControlFile
 
 SIMULATORS = ("verilator", "icarus")
 
@@ -69,6 +68,11 @@ class BenchFailed(Exception):
 
 class SimulatorMissing(Exception):
     """The simulator is not installed."""
+
+
+def check_cocotb() -> None:
+    """See before the work that cocotb is there; ModuleNotFoundError where it is not."""
+    import cocotb_tools.runner  # noqa: F401
 
 
 def seed_from_environment() -> int:
@@ -236,6 +240,8 @@ def _simulate(
     plusargs: Sequence[str] = (),
 ) -> Path:
     """Run a module of cocotb tests, and see that all of them passed."""
+    from cocotb_tools.check_results import get_results
+
     runner, built = build
     seed = asked["seed"]
     what = repr((module, {**asked, "seed": None}))  # the last run of each kind is kept
@@ -282,6 +288,8 @@ def _simulate(
 
 
 def _build(text: str, simulator: str, waves: bool) -> tuple[Runner, Path]:
+    from cocotb_tools.runner import VerilatorControlFile, get_runner
+
     options = _OPTIONS[simulator]
     key = hashlib.sha256(repr((text, simulator, waves, options, _TIMESCALE)).encode()).hexdigest()[:16]
     folder = (BUILD / f"{simulator}-{key}").resolve()
@@ -391,31 +399,41 @@ def _first_failure(log: Path) -> str:
     return "\n".join(lines[-20:])
 
 
-def main() -> int:
+_EXAMPLES = (
+    "",
+    "--profile fpga --stream churn --stream life_cycle --clocks 5000 --seed 1",
+    "--simulator icarus --log2-entries 3 --window 2 --stream random_mix --waves",
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(description="Run the cocotb bench.")
+    parser = Parser("python -m kv_asu_sim.runner", "Run streams through the core in a simulator, by cocotb.", _EXAMPLES)
     add_build_options(parser)
-    parser.add_argument("--simulator", choices=SIMULATORS, default="verilator")
-    parser.add_argument("--stream", action="append", choices=[*STREAMS, "all"], help="default: all")
-    parser.add_argument("--clocks", type=int, default=2000, help="length of each stream")
-    parser.add_argument("--seed", type=lambda text: int(text, 0), help="default: KV_ASU_SEED, or random")
+    add_stream_options(parser)
+    parser.add_argument("--simulator", choices=SIMULATORS, default="verilator", help="default: %(default)s")
+    parser.add_argument(
+        "--clocks", type=whole_number(1), default=2000, metavar="N", help="length of each stream (default: %(default)s)"
+    )
+    parser.add_argument("--seed", type=whole_number(), metavar="N", help="default: KV_ASU_SEED, or random")
     parser.add_argument("--waves", action="store_true", help="record waves (FST with Icarus, VCD with Verilator)")
-    arguments = parser.parse_args()
-    asked = arguments.stream or ["all"]
-    streams = list(STREAMS) if "all" in asked else asked
-    try:
-        params = params_from(arguments)
-        folder = run(
-            params, arguments.simulator, streams, clocks=arguments.clocks, seed=arguments.seed, waves=arguments.waves
-        )
-    except (ValueError, BuildError, SimulatorMissing) as error:
-        print(error, file=sys.stderr)
-        return 2
-    except BenchFailed as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(f"all passed; log and waves in {folder}")
-    return 0
+    options = parser.parse_args(arguments)
+    params, streams = params_from(parser, options), streams_from(options)
+    seed = options.seed
+    if seed is None:
+        try:
+            seed = seed_from_environment()
+        except ValueError:
+            parser.error(f"KV_ASU_SEED is {os.environ['KV_ASU_SEED']!r}, which is not a number")
+
+    def job() -> int:
+        check_cocotb()
+        with waiting(f"{options.simulator}: building and running"):
+            folder = run(params, options.simulator, streams, clocks=options.clocks, seed=seed, waves=options.waves)
+        print(f"all passed; log and waves in {folder}")
+        return 0
+
+    return parser.run(job, BuildError, SimulatorMissing, BenchFailed)
 
 
 if __name__ == "__main__":

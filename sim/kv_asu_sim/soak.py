@@ -7,9 +7,7 @@ counters are compared. Memory does not grow: an epoch is run in chunks.
 
 from __future__ import annotations
 
-import argparse
 import random
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -17,6 +15,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
+from kv_asu.command_line import Parser, whole_number
 from kv_asu.params import Params
 from kv_asu.register_map import REGISTERS, VictimStatus
 from kv_asu_firmware.golden import COUNTERS, KvAsuGolden, Query, Settings
@@ -230,33 +229,38 @@ def soak(name: str, params: Params, requests: int, seed: int, first: int = 0) ->
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; 1 when core and model differ."""
-    parser = argparse.ArgumentParser(description="Hold the compiled RTL against the model over millions of requests.")
-    parser.add_argument("--requests", type=int, default=10_000_000, help="in all (default: %(default)s)")
+    parser = Parser(
+        "python -m kv_asu_sim.soak",
+        "Hold the compiled RTL against the model over millions of requests.",
+        ("--requests 1000000 --jobs 2", "--build '8 slots' --build fpga --seed 1"),
+    )
+    parser.add_argument(
+        "--requests", type=whole_number(1), default=10_000_000, metavar="N", help="in all (default: %(default)s)"
+    )
     parser.add_argument("--build", choices=list(BUILDS), action="append", help="default: all, each its share")
-    parser.add_argument("--seed", type=lambda text: int(text, 0), help="default: random")
-    parser.add_argument("--first-epoch", type=int, default=0, help="begin with it (default: %(default)s)")
-    parser.add_argument("--jobs", type=int, default=1, help="builds run at once (default: %(default)s)")
+    parser.add_argument("--seed", type=whole_number(), metavar="N", help="default: random")
+    parser.add_argument(
+        "--first-epoch", type=whole_number(), default=0, metavar="N", help="begin with it (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--jobs", type=whole_number(1), default=1, metavar="N", help="builds run at once (default: %(default)s)"
+    )
     options = parser.parse_args(arguments)
-    if options.requests < 1 or options.jobs < 1:
-        parser.error("--requests and --jobs must be 1 or more")
     seed = random.SystemRandom().getrandbits(31) if options.seed is None else options.seed
     names = options.build or list(BUILDS)
-    print(f"soak: {options.requests:,} requests over {', '.join(names)}; --seed {seed}", flush=True)
-    total: Counter[str] = Counter()
-    try:
+
+    def job() -> int:
+        print(f"soak: {options.requests:,} requests over {', '.join(names)}; --seed {seed}", flush=True)
+        total: Counter[str] = Counter()
         with ProcessPoolExecutor(options.jobs) as pool:
             share = -(-options.requests // len(names))
             runs = [pool.submit(soak, name, BUILDS[name], share, seed, options.first_epoch) for name in names]
             for run in runs:
                 total += run.result()
-    except BuildError as error:
-        print(error, file=sys.stderr)
-        return 2
-    except Difference as difference:
-        print(difference, file=sys.stderr)
-        return 1
-    print("no difference: " + ", ".join(f"{count:,} {name}" for name, count in total.items()))
-    return 0
+        print("no difference: " + ", ".join(f"{count:,} {name}" for name, count in total.items()))
+        return 0
+
+    return parser.run(job, BuildError, Difference)
 
 
 if __name__ == "__main__":

