@@ -38,6 +38,7 @@ from live_mount import (
 from vrex.cli import main
 from vrex.errors import DeviceBusyError, DeviceGoneError, VrexError
 from vrex.kv_asu import KvAsu, Threshold
+from vrex.mount import traffic as traffic_module
 from vrex.mount.config_file import ConfigFile, accesses
 from vrex.mount.serving import check_folder, check_fuse
 from vrex.mount.traffic import Traffic
@@ -215,6 +216,39 @@ def test_traffic_comes_at_the_traces_times(tmp_path: Path, monkeypatch: pytest.M
     first, second = ([line * 256 for line in range(base, base + 4)] for base in (8, 16))
     lap = 400_000 + 4 + PARAMS.latency + 2  # the last burst's requests, answers and links
     assert seen == [(0, first), (200_000, second), (400_000, first), (lap, first), (lap + 200_000, second)]
+
+
+def test_a_device_slower_than_its_trace_has_its_pauses_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second of trace between bursts, and a device that takes a second for 16384 clocks."""
+    bus = ModelTransport(PARAMS)
+    wall = [0.0]
+    seen: list[tuple[float, int]] = []
+    told: list[tuple[int, int]] = []
+    idle, observe = bus.idle, bus.observe
+
+    def slowly(clocks: int) -> None:
+        wall[0] += clocks / 16384
+        idle(clocks)
+
+    def watched(addresses: Any) -> Any:
+        seen.append((wall[0], bus.clock))
+        if len(seen) == 4:
+            traffic._stopped.set()
+        return observe(addresses)
+
+    monkeypatch.setattr(traffic_module.time, "monotonic", lambda: wall[0])
+    monkeypatch.setattr(bus, "idle", slowly)
+    monkeypatch.setattr(bus, "observe", watched)
+    trace = trace_of(tmp_path / "t.parquet", [8, 16, 8, 16], gap_ns=1_000_000_000)
+    traffic = Traffic(bus, trace, Turns(), pytest.fail)
+    monkeypatch.setattr(traffic, "_progress", lambda done, total: told.append((done, total)))
+    monkeypatch.setattr(traffic._stopped, "wait", lambda seconds: wall.__setitem__(0, wall[0] + seconds))
+    traffic._lap()
+    times, clocks = zip(*seen, strict=True)
+    assert np.diff(times) == pytest.approx([1, 1, 1], abs=0.01)
+    assert (np.diff(clocks) < 20 * 16384).all()
+    assert (np.diff(clocks) >= 16384).all()
+    assert told == [(4, 16), (8, 16), (12, 16), (16, 16)]
 
 
 def test_traffic_that_cannot_be_made_says_so_and_stops(tmp_path: Path) -> None:

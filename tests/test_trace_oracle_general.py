@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import vrex.trace.format
 import vrex.trace.oracle_general
+from vrex.errors import VrexError
 from vrex.trace.format import TraceError, TraceMetadata, TraceReader, write_trace
 from vrex.trace.oracle_general import TimeUnit, export_oracle_general, import_oracle_general
 
@@ -110,6 +111,13 @@ def test_next_accesses_equal_a_naive_search(
         ("empty", b"", "holds no records"),
         ("garbage.zst", b"no zstd at all, whatever its name", "cannot be read"),
         ("back", RECORDS[48:] + RECORDS[:48], "times run backwards after record 0"),
+        ("zeros", bytes(48), "not oracleGeneral: record 1 says that its next access is request 0"),
+        ("text", b"a line of text, 24 bytes" * 5, "not oracleGeneral: record 1 says that its next access is req"),
+        ("picture", np.random.default_rng(1).bytes(24 * 100), "(times run backwards|not oracleGeneral)"),
+        ("behind", RECORDS[:72] + struct.pack("<IQIq", 9, 8, 256, 3), "not oracleGeneral: record 4 .* request 3;"),
+        ("far", struct.pack("<IQIq", 9, 8, 256, 1 << 48), "not oracleGeneral: record 1 .* request 281474976710656;"),
+        ("minus", struct.pack("<IQIq", 9, 8, 256, -3), "not oracleGeneral: record 1 .* request -3;"),
+        ("packed", pa.Codec("zstd").compress(RECORDS, asbytes=True), "compressed with zstd; let its name end in .zst"),
     ],
 )
 def test_bad_files_are_one_line_and_leave_nothing(tmp_path: Path, name: str, content: bytes, message: str) -> None:
@@ -119,6 +127,49 @@ def test_bad_files_are_one_line_and_leave_nothing(tmp_path: Path, name: str, con
         import_oracle_general(source, tmp_path / "out.parquet")
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == [source]
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [(0, 7, 0, -1), (0, 8, 1 << 31, (1 << 63) - 1), (0, (1 << 64) - 1, 5, -2)],  # no next; any size and id
+        [(5, 7, 1, 1), (5, 7, 1, 2), (6, 7, 1, -1)],  # counted from 0
+        [(5, 7, 1, 900), (5, 7, 1, 901), (6, 7, 1, (1 << 48) - 1)],  # the beginning of a longer one, or a sample
+        [(1_700_000_000, 7, 1, 2), (1_700_000_000, 7, 1, -1)],  # seconds since 1970
+    ],
+)
+def test_what_real_traces_have_is_taken(tmp_path: Path, records: list[tuple[int, int, int, int]]) -> None:
+    (tmp_path / "in").write_bytes(b"".join(struct.pack("<IQIq", *record) for record in records))
+    assert import_oracle_general(tmp_path / "in", tmp_path / "out", TimeUnit.s).accesses == len(records)
+
+
+def test_positions_count_on_over_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vrex.trace.oracle_general, "_RECORDS_AT_ONCE", 3)
+    records = [(0, 7, 1, number + 1) for number in range(8)]
+    (tmp_path / "in").write_bytes(b"".join(struct.pack("<IQIq", *record) for record in records))
+    assert import_oracle_general(tmp_path / "in", tmp_path / "out").accesses == 8
+    records[6] = (0, 7, 1, 6)
+    (tmp_path / "in").write_bytes(b"".join(struct.pack("<IQIq", *record) for record in records))
+    with pytest.raises(TraceError, match="record 7 says that its next access is request 6"):
+        import_oracle_general(tmp_path / "in", tmp_path / "out")
+
+
+@pytest.mark.parametrize("link", [None, "symbolic", "hard"])
+def test_nothing_is_written_over_its_source(tmp_path: Path, link: str | None) -> None:
+    trace = write(tmp_path / "in.parquet", [7, 8], [0, 2000])
+    (tmp_path / "in.oracleGeneral").write_bytes(RECORDS)
+    for source, work in ((trace, export_oracle_general), (tmp_path / "in.oracleGeneral", import_oracle_general)):
+        before = source.read_bytes()
+        output = source if link is None else tmp_path / "other"
+        if link == "symbolic":
+            output.symlink_to(source)
+        elif link == "hard":
+            output.hardlink_to(source)
+        with pytest.raises(VrexError, match="is what it would be made from; name another file to write"):
+            work(source, output)
+        assert source.read_bytes() == output.read_bytes() == before
+        if link:
+            output.unlink()
 
 
 def test_zstd_of_several_frames_is_read_to_its_end(tmp_path: Path) -> None:

@@ -113,6 +113,21 @@ def test_importing_vrex_loads_nothing_heavy() -> None:
         assert not heavy & set(loaded) - allowed
 
 
+@pytest.mark.parametrize(
+    "arguments", [["make", "{}", "-o", "{}"], ["export", "{}", "-o", "./{}"], ["import", "{}", "-o", "{}"]]
+)
+def test_a_source_is_not_written_over(
+    arguments: list[str], trace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(trace.parent)
+    before = trace.read_bytes()
+    assert main(["trace", *(word.format(trace.name) for word in arguments)]) == 1
+    error = capsys.readouterr().err
+    assert "is what it would be made from; name another file to write" in error
+    assert error.count("\n") == 1
+    assert trace.read_bytes() == before
+
+
 LONG = "n" * 300
 
 

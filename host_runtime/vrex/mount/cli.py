@@ -53,7 +53,7 @@ def mount(
             metavar="FILE",
             show_default=False,
             help="Play this trace into the device meanwhile, over and over, in its own time or as fast as the device "
-            "goes.",
+            "goes; a device that is slower, as compiled gateware is, has its pauses cut.",
         ),
     ] = None,
     profile: ProfileOption = "asic",
@@ -74,6 +74,7 @@ def mount(
 
     A server that was killed while a program had the device open leaves DIR mounted: `fusermount3 -u DIR`.
     """
+    from vrex.console import progress_bar
     from vrex.mount.serving import IDLE_CLOCKS, check_folder, check_fuse, serve
     from vrex.mount.traffic import Traffic
     from vrex.mount.turns import Turns
@@ -95,8 +96,9 @@ def mount(
             with contextlib.suppress(BrokenPipeError):
                 print(_record(folder, bus, trace) if as_json else _what_is_there(folder, bus, trace), flush=True)
             if traffic:
+                bar = cleanup.enter_context(progress_bar("traffic", "reads"))
                 cleanup.callback(traffic.stop)
-                traffic.start()
+                traffic.start(bar)
 
         serve(bus, folder, turns=turns, idle_clocks=0 if traffic else IDLE_CLOCKS, mounted=mounted)
     _say(f"{folder}: unmounted")

@@ -25,8 +25,9 @@ CLOCK_NS = 2
 _BURST = 256
 _IDLE = 1 << 14
 
-#: Seconds ahead of the trace's own time from which on it is worth to sleep.
+#: Seconds ahead of the trace's own time from which on it is worth to sleep, and behind it from which on a pause is cut.
 _AHEAD = 1e-3
+_BEHIND = 0.1
 
 _LOG2_LINE = 8
 
@@ -35,7 +36,8 @@ class Traffic:
     """Plays a trace into a device from a thread of its own, in the trace's own time or as fast as the device goes.
 
     Requests come at the clocks the trace says, or one a clock until they have caught up; behind the last comes the
-    first again.
+    first again. Between them a device may be slower than its trace: compiled gateware takes seconds for a pause of
+    40 ms. Then the pause is cut, to `_IDLE` clocks at least, so that it lasts no longer than the trace's own.
 
     Parameters
     ----------
@@ -59,11 +61,20 @@ class Traffic:
         self._trace: TraceReader = TraceReader(trace)
         self._turns = turns
         self._failed = failed
+        self._progress: Callable[[int, int], None] = lambda done, total: None
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="traffic", daemon=True)
 
-    def start(self) -> None:
-        """Begin."""
+    def start(self, progress: Callable[[int, int], None] | None = None) -> None:
+        """Begin.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            Called from the thread with the requests of this lap that are done, and how many there are.
+        """
+        if progress is not None:
+            self._progress = progress
         self._thread.start()
 
     def stop(self) -> None:
@@ -81,22 +92,27 @@ class Traffic:
 
     def _lap(self) -> None:
         """All of the trace, once."""
-        began, first = time.monotonic(), self._bus.clock
+        began, first, done = time.monotonic(), self._bus.clock, 0
         for due, addresses in _bursts(self._trace):
             while not self._stopped.is_set() and (missing := due - (self._bus.clock - first)) > 0:
                 with self._turns.traffic():
                     self._bus.idle(min(missing, _IDLE))
-                self._keep_to_time(began, self._bus.clock - first)
+                if self._keep_to_time(began, self._bus.clock - first) < -_BEHIND:
+                    first = self._bus.clock - due
             if self._stopped.is_set():
                 return
             with self._turns.traffic():
                 self._bus.observe(addresses)
             self._keep_to_time(began, self._bus.clock - first)
+            done += len(addresses)
+            self._progress(done, len(self._trace))
 
-    def _keep_to_time(self, began: float, clocks: int) -> None:
+    def _keep_to_time(self, began: float, clocks: int) -> float:
+        """Sleep where the trace's own time has not come to this clock; by how many seconds it had not."""
         ahead = clocks * CLOCK_NS * 1e-9 - (time.monotonic() - began)
         if ahead > _AHEAD:
             self._stopped.wait(ahead)
+        return ahead
 
 
 def _bursts(trace: TraceReader) -> Iterator[tuple[int, NDArray[np.uint64]]]:

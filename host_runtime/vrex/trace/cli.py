@@ -79,12 +79,14 @@ def make(
     share of the attention are read. Times are modelled for a Jetson Orin NX. Needs the video extra.
     """
     from vrex.console import progress_bar
-    from vrex.files import check_file
+    from vrex.files import check_file, check_not_source
     from vrex.trace.maker import Knobs, make_trace
     from vrex.trace.vit import VIT_S14
 
     if math.isnan(share):  # is neither too small nor too large
         raise typer.BadParameter("nan is not a number from 0.01 to 1", param_hint="'--share'")
+    if clip is not None:
+        check_not_source(output, clip)
     check_file(output)
     knobs = Knobs(
         frames=frames,
@@ -163,7 +165,11 @@ def import_(
     time_unit: TimeUnitOption = "us",
     as_json: JsonOption = False,
 ) -> None:
-    """Turn a libCacheSim trace (oracleGeneral) into ours: object ids become line numbers."""
+    """Turn a libCacheSim trace (oracleGeneral) into ours: object ids become line numbers.
+
+    A file whose length is no multiple of 24 bytes, whose times run backwards, or whose next accesses are not ahead of
+    their records (counted from 1 or from 0; -1, -2 and 2^63 - 1 are none) is refused. Ids and sizes are not checked.
+    """
     unit = _time_unit(time_unit)
     from vrex.console import progress_bar
     from vrex.trace.oracle_general import import_oracle_general
@@ -185,7 +191,11 @@ def export(
     time_unit: TimeUnitOption = "us",
     as_json: JsonOption = False,
 ) -> None:
-    """Write a trace for libCacheSim (oracleGeneral), with every access's next access; .zst compresses."""
+    """Write a trace for libCacheSim (oracleGeneral); a name that ends in .zst compresses.
+
+    Each record has the number of its line's next access: accesses are counted from 1, as libCacheSim's traceConv does;
+    -1 is never again.
+    """
     unit = _time_unit(time_unit)
     from vrex.console import progress_bar
     from vrex.trace.oracle_general import export_oracle_general

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vrex.files import check_not_source
 from vrex.trace.address_map import AddressMap
 from vrex.trace.format import Geometry, Progress, TraceMetadata, TraceWriter, no_progress, write_trace
 from vrex.trace.packaged import packaged_file
@@ -175,6 +176,7 @@ def make_trace(
     """
     packaged = packaged_file(*DEFAULT_CLIP_FILE) if clip_path is None else None
     clip = Clip(packaged.path if packaged else clip_path)  # type: ignore[arg-type]
+    check_not_source(output, clip.path)
     weights = packaged_file(*VIT_S14_FILE)
     frames = min(clip.frames, knobs.frames or clip.frames)
     per_frame = VIT_S14_GRID.tokens_per_frame

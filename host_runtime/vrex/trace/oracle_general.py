@@ -4,6 +4,12 @@ A file is a row of 24-byte little-endian records without a header: u32 time, u64
 of the object's next access. Virtual time counts requests from 1, as libCacheSim's own `traceConv` does; -1 means never
 again. The unit of `time` is nowhere written, so both ways take it.
 
+Nothing in such a file says what it is. An import refuses what no trace can be: a length that is no multiple of 24
+bytes, times that run backwards, and a next access that is not ahead of its record. It must be a number above the
+record's own position counted from 0 (so converters that count from 0 are good, too, and what was cut off a longer trace
+or sampled from it) and below 2^48, or one of the values that say "never" or "not known": -1, -2 and 2^63 - 1. Sizes and
+ids are not looked at: real traces have objects of 0 bytes, and of gigabytes, and ids of any 64 bits.
+
 Our line number is the object id, a line's 256 bytes the size. Both ways run in bounded memory, but for one entry per
 distinct line when exporting: the next access is found by reading the trace from its end.
 """
@@ -23,13 +29,20 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kv_asu.params import LINE_BITS
-from vrex.files import whole_file
+from vrex.files import check_not_source, whole_file
 from vrex.trace.address_map import LINE_BYTES
 from vrex.trace.format import Progress, TraceError, TraceMetadata, TraceReader, no_progress, write_trace
 from vrex.trace.timing import ORIN_NX, PS_PER_NS
 
 RECORD = np.dtype([("time", "<u4"), ("id", "<u8"), ("size", "<u4"), ("next", "<i8")])
 NEVER = -1
+
+#: What libCacheSim and its converters write where there is no next access, or none is known.
+_NO_NEXT = (NEVER, -2, np.iinfo(np.int64).max)
+#: More requests than any trace has: petabytes of records.
+_MOST_REQUESTS = 1 << 48
+#: How a zstd-compressed file begins.
+_ZSTD = bytes.fromhex("28b52ffd")
 
 _LAST_LINE = (1 << (64 - LINE_BITS)) - 1
 _RECORDS_AT_ONCE = 1 << 16
@@ -101,8 +114,9 @@ def export_oracle_general(
     Raises
     ------
     VrexError
-        The trace cannot be read, is too long for 32 bits of time, or the output cannot be written.
+        The trace cannot be read, is too long for 32 bits of time, or the output cannot be written, or is the trace.
     """
+    check_not_source(output, trace)
     compress = output.suffix == ".zst"
     with (
         TraceReader(trace) as reader,
@@ -157,8 +171,10 @@ def import_oracle_general(
     Raises
     ------
     VrexError
-        The source is missing, empty, cut short or damaged, runs backwards in time, or the output cannot be written.
+        The source is missing, empty, cut short, damaged or something else, or the output cannot be written, or is the
+        source.
     """
+    check_not_source(output, source)
     step_ps = ORIN_NX.line_ps
     what = (
         "Imported from libCacheSim's oracleGeneral: object ids as line numbers; frame, layer, head and tile are "
@@ -175,6 +191,7 @@ def import_oracle_general(
             if time[0] < last_time or (time[1:] < time[:-1]).any():
                 raise TraceError(f"{source}: times run backwards after record {done}; sort the records by time")
             last_time = int(time[-1])
+            _check_next(source, records["next"], done)
             made["ids_cut_to_56_bits"] += int((records["id"] > _LAST_LINE).sum())
             spacing = np.arange(len(records), dtype=np.int64) * step_ps
             base = np.maximum(time * (unit.ns * PS_PER_NS), earliest_ps)
@@ -188,12 +205,28 @@ def import_oracle_general(
     return writer.metadata
 
 
+def _check_next(source: Path, following: npt.NDArray[np.int64], first: int) -> None:
+    """See that next accesses are ahead of their records, the first of which has this position in the file."""
+    position = first + np.arange(len(following))
+    sane = np.isin(following, _NO_NEXT) | ((following > position) & (following < _MOST_REQUESTS))
+    if not sane.all():
+        wrong = int(np.argmin(sane))
+        raise TraceError(
+            f"{source}: not oracleGeneral: record {first + wrong + 1} says that its next access is request "
+            f"{following[wrong]}; give a file of 24-byte records (u32 time, u64 id, u32 size, i64 next access)"
+        )
+
+
 def _records(source: Path) -> Iterator[npt.NDArray[np.void]]:
     """The file's records, some at a time."""
     size = _RECORDS_AT_ONCE * RECORD.itemsize
     try:
         with _open(source) as stream:
+            first = True
             while block := stream.read(size):
+                if first and block.startswith(_ZSTD):
+                    raise TraceError(f"{source}: compressed with zstd; let its name end in .zst")
+                first = False
                 if len(block) % RECORD.itemsize:
                     raise TraceError(
                         f"{source}: cut short, or not oracleGeneral: "
