@@ -205,13 +205,14 @@ def test_lint_clean(build: str, source: Path) -> None:
 )
 @pytest.mark.parametrize("full", [False, True], ids=["port", "full config space"])
 def test_verilator_takes_it_as_it_is(params: Params, full: bool, tmp_path: Path) -> None:
-    """Without -Wall and without our waivers: what a first try with `verilator --binary` meets."""
+    """Without -Wall and without our waivers, as a first try with `verilator --binary` meets it; and with both."""
     path = tmp_path / "kv_asu.v"
     path.write_text(emit_component(WholeFunction(params), "full", params) if full else emit(params))
     command, environment = _verilator()
     done = subprocess.run([*command, "--lint-only", "--top-module", "kv_asu", str(path)],
                           env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
+    assert [finding.headline for finding in lint(path)] == []
 
 
 def test_lint_sees_what_is_not_waived(tmp_path: Path) -> None:
@@ -226,9 +227,10 @@ def test_every_waiver_is_needed(tmp_path: Path) -> None:
     nothing = tmp_path / "nothing.vlt"
     nothing.write_text("`verilator_config\n")
     complaints = []
-    for build in BUILDS:
+    whole = Params(log2_entries=3, window=2)
+    for source in (*map(text, BUILDS), emit_component(WholeFunction(whole), "full", whole)):
         path = tmp_path / "core.v"
-        path.write_text(text(build))
+        path.write_text(source)
         complaints += [finding.headline for finding in lint(path, waivers=nothing)]
     waivers = re.findall(r'^lint_off -rule (\w+)(?: -file "\*" -match "(.*)")?$', WAIVERS.read_text(), re.MULTILINE)
     assert len(waivers) == WAIVERS.read_text().count("lint_off")

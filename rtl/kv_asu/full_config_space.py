@@ -71,7 +71,7 @@ class FullConfigSpace(wiring.Component):
         m.d.comb += [
             # Whoever does not answer shows 0.
             self.cfg_ext_read_data.eq(header.cfg_ext_read_data | self.core_cfg_ext_read_data),
-            self.cfg_ext_read_data_valid.eq(header.cfg_ext_read_data_valid),
+            self.cfg_ext_read_data_valid.eq(header.cfg_ext_read_data_valid | self.core_cfg_ext_read_data_valid),
             self.sleeping.eq(header.values.pm_control.power_state == D3HOT),
         ]
         self._message(m, header)
