@@ -307,3 +307,10 @@ def test_help_does_not_load_amaranth() -> None:
     program = "import sys; from kv_asu.cli import main; main(['--help']); sys.exit('amaranth' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.DEVNULL, check=False)
     assert done.returncode == 0
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    from kv_asu import __version__
+
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"kv-asu {__version__}\n"

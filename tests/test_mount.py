@@ -38,7 +38,6 @@ from live_mount import (
 from vrex.cli import main
 from vrex.errors import DeviceBusyError, DeviceGoneError, VrexError
 from vrex.kv_asu import KvAsu, Threshold
-from vrex.mount import traffic as traffic_module
 from vrex.mount.config_file import ConfigFile, accesses
 from vrex.mount.serving import check_folder, check_fuse
 from vrex.mount.traffic import Traffic
@@ -236,7 +235,7 @@ def test_a_device_slower_than_its_trace_has_its_pauses_cut(tmp_path: Path, monke
             traffic._stopped.set()
         return observe(addresses)
 
-    monkeypatch.setattr(traffic_module.time, "monotonic", lambda: wall[0])
+    monkeypatch.setattr("time.monotonic", lambda: wall[0])
     monkeypatch.setattr(bus, "idle", slowly)
     monkeypatch.setattr(bus, "observe", watched)
     trace = trace_of(tmp_path / "t.parquet", [8, 16, 8, 16], gap_ns=1_000_000_000)

@@ -187,3 +187,10 @@ def test_standard_output_that_is_full_is_one_line(module: str, tmp_path: Path) -
         )  # fmt: skip
     name = {"vrex": "vrex", "kv_asu.cli": "kv-asu"}[module]
     assert (done.returncode, done.stderr) == (1, f"{name}: standard output: No space left on device\n")
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    from kv_asu import __version__
+
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"vrex {__version__}\n"

@@ -8,9 +8,11 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
+from kv_asu import __version__
 from kv_asu.installing import not_installed
 from vrex.doctor.cli import EXAMPLES as DOCTOR_EXAMPLES
 from vrex.doctor.cli import doctor
@@ -42,9 +44,19 @@ app.command(epilog=REPLAY_EXAMPLES)(replay)
 app.command(epilog=MOUNT_EXAMPLES)(mount)
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"vrex {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
-    """Keep `trace` a sub-command however few there are."""
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    pass
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
