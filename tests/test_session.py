@@ -192,8 +192,9 @@ def test_what_cannot_be_recorded(tmp_path: Path) -> None:
         vrex.open("sysfs", root=tmp_path / "root", record=tmp_path / "x.parquet")
     with pytest.raises(TypeError, match="only a bus will do"):
         Recorder(open_transport("sysfs", root=tmp_path / "root"), tmp_path / "x.parquet")  # type: ignore[arg-type]
+    (tmp_path / "file").touch()
     with pytest.raises(VrexError, match="cannot be written"):
-        Recorder(ModelTransport(SMALL), tmp_path / "nowhere" / "x.parquet")
+        Recorder(ModelTransport(SMALL), tmp_path / "file" / "x.parquet")
     assert not (tmp_path / "x.parquet").exists()
 
 
