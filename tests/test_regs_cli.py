@@ -141,7 +141,7 @@ def test_watch_in_a_pipe(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
 
     monkeypatch.setattr(KvAsu, "registers", registers)
     text = out(capsys, "watch", "--count", "3", "--interval", "0")
-    starred = [line.split()[0] for line in text.splitlines() if line.split()[1] == "*"]
+    starred = [line.split()[0] for line in text.splitlines() if line.split()[1:2] == ["*"]]
     assert starred == ["COLD_WATERMARK"]
 
 
