@@ -42,13 +42,13 @@ _README = f"""# KV-ASU {__version__}
 
 | folder | |
 |---|---|
-| `rtl/asic`, `rtl/fpga` | the core in either profile: SystemVerilog, metadata (parameters, latency, memories, pins), assertions to bind |
+| `rtl/asic`, `rtl/fpga` | the core in either profile, its metadata, assertions to bind |
 | `rtl/asic_function`, `rtl/fpga_function` | the same with a whole PCI function's config space around it |
 | `registers` | the SystemRDL source and what is generated from it: pages, IP-XACT, UVM, Python |
 | `include` | C headers: registers, and the NV_KV_RETRIEVE call |
 | `constraints` | SDC and XDC to start from |
 | `lint` | Verilator waivers, each with its reason |
-| `kv_asu.core` | FuseSoC: depend on `v-rex:memory:kv_asu`, the fpga profile unless the flag `asic` is set; target `lint` |
+| `kv_asu.core` | FuseSoC: `v-rex:memory:kv_asu`, of the fpga profile unless the flag `asic` is set; target `lint` |
 
 `SHA256SUMS` is for `sha256sum -c`. Other sizes and addresses: `kv-asu verilog` of the project.
 """
