@@ -18,7 +18,7 @@ export CXX
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-synth demo test test-slow sim cov soak latency mutate formal formal-faults lint lock clean distclean
+.PHONY: help setup setup-test setup-synth demo test test-slow sim cov soak latency mutate formal formal-faults release lint lock clean distclean
 
 help:  ## List these targets
 	@echo "V-Rex. Needs python3 (3.11 or newer), make and a C++ compiler; everything else goes into .venv."
@@ -76,6 +76,9 @@ formal: setup-test  ## Prove the core's invariants by induction; table in build/
 
 formal-faults: setup-test  ## Plant faults one by one, and see the proof of each fail
 	@cd tests && ../$(BIN)/python -m formal --plant all
+
+release: setup  ## Pack Verilog, registers, headers, constraints and assertions into dist/
+	$(BIN)/python tools/release.py
 
 lint: setup-test  ## Style, types, and generated files against their source
 	$(BIN)/ruff check .

@@ -39,6 +39,18 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
     return captured.err
 
 
+def test_info_of_every_parameter(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each build parameter has its option."""
+    build = Params.fpga(
+        addr_width=40, log2_entries=4, window=4, hash_stages=1, table_stages=1, stamp_width=10, config_base=0x480,
+        config_next=0x900, vendor_id=0x10EE, vsec_id=0x77, function=3,
+    )  # fmt: skip
+    options = [text for name, value in build.asdict().items() for text in ("--" + name.replace("_", "-"), hex(value))]
+    assert main(["info", "--profile", "fpga", *options, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert {name: record[name] for name in build.asdict()} == build.asdict()
+
+
 def test_verilog_and_its_metadata(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "kv_asu.v"
     arguments = ["verilog", "--profile", "fpga", *SMALL, "--stamp-width", "9", "--config-base", "0x480"]
@@ -143,7 +155,7 @@ def test_lint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["verilog", "-o", "x.v", "--table-stages", "3"], "table_stages must be 0 to 2, not 3"),
         (["verilog", "-o", "x.v", "--stamp-width", "7"], "stamp_width must be 8 to 16, not 7"),
         (["verilog", "-o", "x.v", "--addr-width", "65"], "addr_width must be 32 to 64, not 65"),
-        (["verilog", "-o", "x.v", "--config-base", "0x7F9"], "config_base must be 256 to 3968 in steps of 4"),
+        (["verilog", "-o", "x.v", "--config-base", "0x7F9"], "config_base must be 0x100 to 0xf80 in steps of 4"),
         (["verilog", "-o", "x.json"], "x.json is where the metadata goes"),
         (["verilog", "-o", "."], "'.' is a directory"),
         (["info", "--window", "5"], "window must be one of"),

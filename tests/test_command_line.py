@@ -17,7 +17,7 @@ import pytest
 from kv_asu import __version__
 from kv_asu.command_line import FAILURE, INTERRUPTED, USAGE, Parser, amount, waiting, whole_number
 from kv_asu.timing import asap7, ecp5
-from kv_asu_sim import coverage_report, demo, lockstep, mutation, regression, runner, soak
+from kv_asu_sim import coverage_report, demo, gate_level, lockstep, mutation, regression, runner, soak
 from kv_asu_sim.streams import STREAMS
 
 ROOT = Path(__file__).parents[1]
@@ -36,6 +36,7 @@ def script(path: str) -> ModuleType:
 COMMANDS = {
     "demo": demo,
     "runner": runner,
+    "gate_level": gate_level,
     "lockstep": lockstep,
     "regression": regression,
     "coverage_report": coverage_report,

@@ -973,9 +973,9 @@ def test_releasing_twice_is_once() -> None:
 def test_the_documented_call() -> None:
     text = (Path(__file__).parents[1] / "docs" / "driver.md").read_text()
     snippet = text.split("```python\n")[1].split("```")[0]
-    layout = AddressMap(layers=4, heads=2, head_size=64, max_tokens=256)
-    names: dict[str, Any] = {"core": GoldenBus(), "kv": layout}
+    names: dict[str, Any] = {}
     exec(snippet, names)
+    names["asu"].close()
     assert names["status"].tolist() == [QUEUED] * 64
 
 

@@ -89,7 +89,10 @@ def test_assignments_are_made_in_the_order_given(root: Path, capsys: pytest.Capt
 
 
 def test_a_model_is_fresh_each_time(capsys: pytest.CaptureFixture[str]) -> None:
-    assert out(capsys, "set", "CTRL.DECAY=1") == "CTRL.DECAY 1 (HALVE)\n"
+    assert main(["regs", "set", "CTRL.DECAY=1"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "CTRL.DECAY 1 (HALVE)\n"
+    assert shown.err == "vrex: set in a fresh model, which is gone; a device is --device BDF or --root DIR\n"
     assert out(capsys, "get", "CTRL.DECAY") == "CTRL.DECAY 0 (HOLD)\n"
     assert main(["regs", "--help"]) == 0
     assert "fresh device for each" in capsys.readouterr().out
@@ -123,6 +126,23 @@ def test_watch(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     assert [look["registers"]["T3"]["value"] for look in looks] == [0x190005] * 3
     assert slept == [0.25, 0.25]
     assert out(capsys, "watch", "--count", "2").count("IRQ_STATUS") == 2
+
+
+def test_watch_in_a_pipe(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One table after the other; what has changed has a star."""
+    from vrex.kv_asu import KvAsu
+
+    looks = iter(range(3))
+    whole = KvAsu.registers
+
+    def registers(asu: KvAsu) -> object:
+        asu.cold_watermark = next(looks) // 2
+        return whole(asu)
+
+    monkeypatch.setattr(KvAsu, "registers", registers)
+    text = out(capsys, "watch", "--count", "3", "--interval", "0")
+    starred = [line.split()[0] for line in text.splitlines() if line.split()[1:2] == ["*"]]
+    assert starred == ["COLD_WATERMARK"]
 
 
 def test_watch_on_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

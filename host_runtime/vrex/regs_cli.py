@@ -165,6 +165,9 @@ def set_(
             asu.assign(values)
         read = {name: _get(asu, name) for name, _ in values}
     _print_values(read, as_json)
+    if asu.transport.name != "sysfs":
+        typer.echo(f"vrex: set in a fresh {asu.transport.name}, which is gone; a device is --device BDF or --root DIR",
+                   err=True)  # fmt: skip
 
 
 @app.command(epilog=_examples("vrex regs dump", "vrex regs dump --root mnt --json"))
@@ -194,7 +197,7 @@ def watch(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Look at every register again and again; what has changed since the last look is marked.
+    """Look at every register again and again; what has changed since the last look is marked with a `*`.
 
     Only reads, so it may run beside the program that uses the core. With --json: one object a line.
     """
@@ -285,9 +288,11 @@ def _register_table(registers: dict[str, Register], before: dict[str, Register])
 
     table = Table("register", "offset", "value", "fields", box=None, pad_edge=False)
     for name, value in registers.items():
-        style = "bold yellow" if before and before[name] != value else None
+        changed = bool(before) and before[name] != value
         fields = ", ".join(f"{field} {number:#x}" for field, number in value.fields().items())
-        table.add_row(name, f"{value.OFFSET:+#x}", f"{int(value):#010x}", fields, style=style)
+        offset, word = f"{value.OFFSET:+#x}", f"{int(value):#010x}"
+        # The mark is in the text too: colours are lost in a pipe.
+        table.add_row(name + " *" * changed, offset, word, fields, style="bold yellow" if changed else None)
     return table
 
 

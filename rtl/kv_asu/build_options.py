@@ -2,11 +2,44 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from kv_asu.params import PROFILES, Params
+
+#: What each number is, as `--help` says it.
+_NUMBERS = {
+    "log2_entries": "log2 of the table's slots, 3 to 16.",
+    "window": "Slots probed in parallel: 2, 4, 8 or 16.",
+    "hash_stages": "Pipeline registers in the hash, 0 to 6.",
+    "table_stages": "Pipeline registers behind the table memories, 0 to 2.",
+    "stamp_width": "Bits of a time stamp, 8 to 16.",
+    "addr_width": "Bits of a request address, 32 to 64.",
+    "config_base": "Where the capability sits in config space, like 0x7F8.",
+    "config_next": "Where the next capability sits, 0 if this is the last.",
+    "vendor_id": "The vendor id of header and capability.",
+    "vsec_id": "The vendor-specific capability's id; host programs look for 0x4B56 unless told.",
+    "function": "The function number the core answers to.",
+}
+
+@dataclass(frozen=True)
+class Build:
+    """What the options choose.
+
+    Parameters
+    ----------
+    profile : str
+        What the numbers not given are.
+    params : Params
+    """
+
+    profile: str
+    params: Params
 
 
 def _number(text: str) -> int:
@@ -22,20 +55,46 @@ def _profile(text: str) -> str:
     return text
 
 
-def _option(help_text: str) -> Any:
-    return typer.Option(parser=_number, metavar="N", help=help_text, show_default=False)
+def _options() -> dict[str, tuple[Any, Any]]:
+    """Each option's annotation and default."""
+    choice = typer.Option(parser=_profile, metavar="|".join(PROFILES), help="What the numbers not given are.")
+    numbers = {
+        name: (Annotated[int | None, typer.Option(parser=_number, metavar="N", help=text, show_default=False)], None)
+        for name, text in _NUMBERS.items()
+    }
+    return {"profile": (Annotated[str, choice], "asic")} | numbers
 
 
-ProfileOption = Annotated[
-    str, typer.Option(parser=_profile, metavar="|".join(PROFILES), help="What the numbers not given are.")
-]
-Log2EntriesOption = Annotated[int | None, _option("log2 of the table's slots, 3 to 16.")]
-WindowOption = Annotated[int | None, _option("Slots probed in parallel: 2, 4, 8 or 16.")]
-HashStagesOption = Annotated[int | None, _option("Pipeline registers in the hash, 0 to 6.")]
-TableStagesOption = Annotated[int | None, _option("Pipeline registers behind the table memories, 0 to 2.")]
-StampWidthOption = Annotated[int | None, _option("Bits of a time stamp, 8 to 16.")]
-AddrWidthOption = Annotated[int | None, _option("Bits of a request address, 32 to 64.")]
-ConfigBaseOption = Annotated[int | None, _option("Where the capability sits in config space, like 0x7F8.")]
+def takes_build(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a typer command the options that choose a build, in the place of its parameter ``build``.
+
+    Parameters
+    ----------
+    command : callable
+        Has a parameter ``build``, which is given a `Build`. Wrong usage ends the command before it is called.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    parameters: list[inspect.Parameter] = []
+    for parameter in signature.parameters.values():
+        if parameter.name == "build":
+            parameters += [
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+                for name, (annotation, default) in _options().items()
+            ]
+        else:
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+
+    @functools.wraps(command)
+    def with_options(*, profile: str, **arguments: Any) -> None:
+        numbers = {name: arguments.pop(name) for name in _NUMBERS}
+        command(build=Build(profile, _params(profile, numbers)), **arguments)
+
+    # What typer reads: inspect.signature and get_type_hints.
+    with_options.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return with_options
+
+
 FullConfigSpaceOption = Annotated[
     bool,
     typer.Option(
@@ -46,15 +105,8 @@ FullConfigSpaceOption = Annotated[
 ]
 
 
-def params_of(profile: str, **given: int | None) -> Params:
-    """The build that a profile is with the numbers that were given.
-
-    Raises
-    ------
-    typer.BadParameter
-        There is no such build.
-    """
+def _params(profile: str, numbers: dict[str, int | None]) -> Params:
     try:
-        return PROFILES[profile](**{name: value for name, value in given.items() if value is not None})
+        return PROFILES[profile](**{name: value for name, value in numbers.items() if value is not None})
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None

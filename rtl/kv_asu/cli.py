@@ -17,23 +17,13 @@ from typing import Annotated, Any
 import typer
 
 from kv_asu import PROFILES, Params, __version__
-from kv_asu.build_options import (
-    AddrWidthOption,
-    ConfigBaseOption,
-    FullConfigSpaceOption,
-    HashStagesOption,
-    Log2EntriesOption,
-    ProfileOption,
-    StampWidthOption,
-    TableStagesOption,
-    WindowOption,
-    params_of,
-)
+from kv_asu.build_options import Build, FullConfigSpaceOption, takes_build
 from kv_asu.command_line import waiting
 from kv_asu.errors import ToolError
 from kv_asu.files import check_file, is_stream, whole_file, write_stream
 from kv_asu.installing import not_installed
 from kv_asu.lint import WAIVERS, lint
+from kv_asu.params import shown
 from kv_asu.pci_header import SERIAL_NUMBER, pci_header
 
 USAGE = 2
@@ -83,6 +73,7 @@ def _examples(*commands: str) -> str:
         "kv-asu verilog --profile asic --assertions -o build/kv_asu.v",
     )
 )
+@takes_build
 def verilog(
     output: Annotated[
         Path,
@@ -93,14 +84,7 @@ def verilog(
             help="The Verilog file; metadata goes beside it as .json, not beside a pipe or device like /dev/stdout.",
         ),
     ],
-    profile: ProfileOption = "asic",
-    log2_entries: Log2EntriesOption = None,
-    window: WindowOption = None,
-    hash_stages: HashStagesOption = None,
-    table_stages: TableStagesOption = None,
-    stamp_width: StampWidthOption = None,
-    addr_width: AddrWidthOption = None,
-    config_base: ConfigBaseOption = None,
+    build: Build,
     full_config_space: FullConfigSpaceOption = False,
     with_assertions: Annotated[
         bool,
@@ -112,10 +96,7 @@ def verilog(
     ] = False,
 ) -> None:
     """Write the core as one SystemVerilog file, and what it is as JSON beside it."""
-    params = params_of(
-        profile, log2_entries=log2_entries, window=window, hash_stages=hash_stages, table_stages=table_stages,
-        stamp_width=stamp_width, addr_width=addr_width, config_base=config_base,
-    )  # fmt: skip
+    profile, params = build.profile, build.params
     with _writing(output):
         beside = None if is_stream(output) else check_file(output) and output.with_suffix(".json")
     if beside == output:
@@ -188,31 +169,20 @@ def _write_all(files: dict[Path, str]) -> None:
 
 
 @app.command(epilog=_examples("kv-asu info", "kv-asu info --profile fpga --log2-entries 12 --json"))
+@takes_build
 def info(
-    profile: ProfileOption = "asic",
-    log2_entries: Log2EntriesOption = None,
-    window: WindowOption = None,
-    hash_stages: HashStagesOption = None,
-    table_stages: TableStagesOption = None,
-    stamp_width: StampWidthOption = None,
-    addr_width: AddrWidthOption = None,
-    config_base: ConfigBaseOption = None,
+    build: Build,
     full_config_space: FullConfigSpaceOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
     """Show a build's pins, its latency and its memories: what `kv-asu verilog` writes beside the Verilog."""
-    params = params_of(
-        profile, log2_entries=log2_entries, window=window, hash_stages=hash_stages, table_stages=table_stages,
-        stamp_width=stamp_width, addr_width=addr_width, config_base=config_base,
-    )  # fmt: skip
+    profile, params = build.profile, build.params
     with waiting("elaborating the core"):
         record = _record(params, profile, full_config_space)
     if as_json:
         print(json.dumps(record))
         return
-    given = ", ".join(
-        f"{name}={value:#x}" if name == "config_base" else f"{name}={value}" for name, value in params.asdict().items()
-    )
+    given = ", ".join(f"{name}={shown(name, value)}" for name, value in params.asdict().items())
     what = f"{profile}, full config space" if full_config_space else profile
     print(f"KV-ASU {__version__}, {what}: {given}")
     print(f"latency {params.latency} clocks; T1.age at most {params.t1_limit} ticks; "
@@ -287,11 +257,13 @@ def _choice(help_text: str, *names: str) -> Any:
         "kv-asu timing --pdk asap7 --liberty ~/asap7 --corner SS --wire 1 --hash-stages 2 --table-stages 1 --json",
     )
 )
+@takes_build
 def timing(
     pdk: Annotated[str, _choice("The process.", "asap7")],
     liberty: Annotated[
         Path, typer.Option(exists=True, file_okay=False, help="Folder with its cells, `*_TT.lib.gz` or `*_TT.lib`.")
     ],
+    build: Build,
     corner: Annotated[str, _choice("Typical or slow.", "TT", "SS")] = "TT",
     wire: Annotated[
         float, typer.Option(parser=_amount, metavar="FF", help="Femtofarads of wire for each sink of a net.")
@@ -302,24 +274,13 @@ def timing(
     setup: Annotated[
         float | None, typer.Option(parser=_amount, metavar="PS", help="Setup of an SRAM: TT 50, SS 70.")
     ] = None,
-    profile: ProfileOption = "asic",
-    log2_entries: Log2EntriesOption = None,
-    window: WindowOption = None,
-    hash_stages: HashStagesOption = None,
-    table_stages: TableStagesOption = None,
-    stamp_width: StampWidthOption = None,
-    addr_width: AddrWidthOption = None,
-    config_base: ConfigBaseOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
     """Map the core to standard cells and show its slack at 2 ns by kind of path, its cells, area and SRAM macros.
 
     Takes minutes. Negative slack is a result, not a failure.
     """
-    params = params_of(
-        profile, log2_entries=log2_entries, window=window, hash_stages=hash_stages, table_stages=table_stages,
-        stamp_width=stamp_width, addr_width=addr_width, config_base=config_base,
-    )  # fmt: skip
+    profile, params = build.profile, build.params
     from kv_asu.timing import asap7, tools
     from kv_asu.timing.conditions import Conditions
     from kv_asu.verilog import emit

@@ -24,12 +24,21 @@ _RANGES: dict[str, range | tuple[int, ...]] = {
     "function": range(0, 256),
 }
 
+#: Those that are written in hexadecimal.
+_HEXADECIMAL = frozenset({"config_base", "config_next", "vendor_id", "vsec_id"})
 
-def _describe(allowed: range | tuple[int, ...]) -> str:
+
+def shown(name: str, value: int) -> str:
+    """A parameter's value as people write it."""
+    return f"{value:#x}" if name in _HEXADECIMAL else f"{value}"
+
+
+def _describe(name: str) -> str:
+    allowed = _RANGES[name]
     if isinstance(allowed, tuple):
         return "one of " + ", ".join(map(str, allowed))
     step = f" in steps of {allowed.step}" if allowed.step > 1 else ""
-    return f"{allowed[0]} to {allowed[-1]}{step}"
+    return f"{shown(name, allowed[0])} to {shown(name, allowed[-1])}{step}"
 
 
 @dataclass(frozen=True)
@@ -84,16 +93,15 @@ class Params:
             value = getattr(self, field.name)
             if isinstance(value, bool) or not isinstance(value, int):
                 raise TypeError(f"{field.name} must be an integer, not {value!r}")
-            allowed = _RANGES[field.name]
-            if value not in allowed:
-                raise ValueError(f"{field.name} must be {_describe(allowed)}, not {value!r}")
+            if value not in _RANGES[field.name]:
+                raise ValueError(f"{field.name} must be {_describe(field.name)}, not {shown(field.name, value)}")
         if 2 * self.window > self.entries:
             raise ValueError(
                 f"window must be at most half the {self.entries} entries (log2_entries={self.log2_entries}), "
                 f"not {self.window!r}"
             )
         if self.config_next and self.config_next < 0x100:
-            raise ValueError(f"config_next must be 0 or at least 0x100, not {self.config_next!r}")
+            raise ValueError(f"config_next must be 0 or at least 0x100, not {self.config_next:#x}")
 
     @classmethod
     def asic(cls, **changes: int) -> Params:

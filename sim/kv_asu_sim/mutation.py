@@ -32,6 +32,7 @@ from kv_asu.params import Params
 from kv_asu.timing import tools
 from kv_asu_sim.build import BuildError
 from kv_asu_sim.builds import add_build_options, params_from
+from kv_asu_sim.netlist_top import around
 from vrex.errors import VrexError
 from vrex.files import check_file, whole_file
 
@@ -145,20 +146,9 @@ def _mutant(number: int, command: str) -> Mutant:
 
 def _selected(core: str, width: int) -> str:
     """A module with the core's pins around the mutated one, that reads the selector from the environment."""
-    found = re.search(r"^module kv_asu \((.*?)^\);", core, re.MULTILINE | re.DOTALL)
-    assert found
-    names = re.findall(r"(?:input|output) (?:wire|reg) (?:\[\d+:0\] )?(\w+)", found[1])
-    header = re.sub(r"output reg\b", "output wire", found[0])
-    header = re.sub(r" = \d+'[hd][0-9a-f]+(?=,?$)", "", header, flags=re.MULTILINE)
-    pins = ", ".join(f".{name}({name})" for name in names)
     chosen = f'std::getenv(\\"{_SELECTOR}\\") ? std::atoi(std::getenv(\\"{_SELECTOR}\\")) : 0'
-    return f"""
-{header}
-  reg [{width - 1}:0] mutant;
-  initial mutant = $c32("({chosen})");
-  mutated mutated ({pins}, .mutant(mutant));
-endmodule
-"""
+    selector = f"  reg [{width - 1}:0] mutant;\n  initial mutant = $c32(\"({chosen})\");\n"
+    return around(core, "mutated", selector, ", .mutant(mutant)")
 
 
 # ---- running -------------------------------------------------------------------------------------------------------

@@ -10,17 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from kv_asu.build_options import (
-    AddrWidthOption,
-    ConfigBaseOption,
-    HashStagesOption,
-    Log2EntriesOption,
-    ProfileOption,
-    StampWidthOption,
-    TableStagesOption,
-    WindowOption,
-    params_of,
-)
+from kv_asu.build_options import Build, takes_build
 
 if TYPE_CHECKING:
     from kv_asu.params import Params
@@ -42,8 +32,10 @@ def _transport(text: str) -> str:
     return text
 
 
+@takes_build
 def mount(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="An empty folder.")],
+    build: Build,
     transport: Annotated[
         str, typer.Option(parser=_transport, metavar="|".join(_TRANSPORTS), help="What to serve.")
     ] = "model",
@@ -56,14 +48,6 @@ def mount(
             "goes; a device that is slower, as compiled gateware is, has its pauses cut.",
         ),
     ] = None,
-    profile: ProfileOption = "asic",
-    log2_entries: Log2EntriesOption = None,
-    window: WindowOption = None,
-    hash_stages: HashStagesOption = None,
-    table_stages: TableStagesOption = None,
-    stamp_width: StampWidthOption = None,
-    addr_width: AddrWidthOption = None,
-    config_base: ConfigBaseOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what is served as one JSON object.")] = False,
 ) -> None:
     """Serve a live device, just reset, as a tree like /sys/bus/pci, for real `lspci` and `setpci`.
@@ -79,17 +63,13 @@ def mount(
     from vrex.mount.traffic import Traffic
     from vrex.mount.turns import Turns
 
-    params = params_of(
-        profile, log2_entries=log2_entries, window=window, hash_stages=hash_stages, table_stages=table_stages,
-        stamp_width=stamp_width, addr_width=addr_width, config_base=config_base,
-    )  # fmt: skip
     if folder == Path():  # "." is what lies under the mount, to whoever stands in it
         folder = folder.resolve()
     check_folder(folder)
     check_fuse()
     turns = Turns()
     with contextlib.ExitStack() as cleanup:
-        bus = cleanup.enter_context(_open(transport, params))
+        bus = cleanup.enter_context(_open(transport, build.params))
         traffic = Traffic(bus, trace, turns, _warn) if trace else None
 
         def mounted() -> None:
