@@ -37,7 +37,7 @@ def prove(proof: Proof, folder: Path, plant: Plant | None = None) -> Verdict:
     """The verdict on a proof, on the good core or with a fault in it."""
     with planted(plant) if plant else nullcontext():
         design = to_rtlil(proof)
-    return run(proof, folder, design, timeout=900)
+    return run(proof, folder, design, timeout=3600)
 
 
 @pytest.mark.parametrize("name", dict.fromkeys(proof.name for proof in PROOFS))

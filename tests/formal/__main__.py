@@ -26,7 +26,7 @@ def main(
     only: Annotated[str, typer.Option(help="Only proofs whose label has this text.")] = "",
     plant: Annotated[str, typer.Option(help="Plant this fault, or all in turn: its proof must fail.")] = "",
     jobs: Annotated[int, typer.Option(min=1, help="Solvers at a time.")] = 2,
-    timeout: Annotated[int, typer.Option(min=1, help="Seconds for each.")] = 900,
+    timeout: Annotated[int, typer.Option(min=1, help="Seconds for each.")] = 3600,
     list_: Annotated[bool, typer.Option("--list", help="Say what there is, and do nothing.")] = False,
 ) -> None:
     """Prove the invariants of the core; write the table to build/formal/proofs.md."""

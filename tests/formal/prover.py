@@ -145,7 +145,7 @@ def to_rtlil(proof: Proof) -> str:
     )
 
 
-def run(proof: Proof, folder: Path, design: str, *, timeout: float = 900) -> Verdict:
+def run(proof: Proof, folder: Path, design: str, *, timeout: float = 3600) -> Verdict:
     """Prove a design made by :func:`to_rtlil`, in an empty folder.
 
     Raises
