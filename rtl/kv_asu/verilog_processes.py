@@ -52,10 +52,11 @@ def with_processes(lines: Sequence[str]) -> list[str]:
         for item in items
         if (match := _NEXT_STATE.match(item[-1])) and match[2] in processes and readers[match[2]] == 1
     }
+    clocked = {match[2]: item[0] for item in items if (match := _NEXT_STATE.match(item[-1]))}
     written = {}
     for signal, process in processes.items():
         try:
-            written[signal] = _process(process, signal, widths[signal], next_states.get(signal))
+            written[signal] = _process(process, signal, widths[signal], next_states.get(signal), clocked.get(signal))
         except Tangled:
             next_states.pop(signal, None)
             written[signal] = _computed_aside(process, signal, widths[signal], readers)
@@ -93,8 +94,10 @@ def _mentioned(item: Sequence[str]) -> set[str]:
     return set() if _DECLARATION.match(item[0]) else set(_NAME.findall("\n".join(item)))
 
 
-def _process(process: Sequence[str], signal: str, width: int, register: str | None) -> list[str]:
-    """The process of a signal, or of the register whose next state it is."""
+def _process(
+    process: Sequence[str], signal: str, width: int, register: str | None, clocked: str | None
+) -> list[str]:
+    """The process of a signal, or of the register whose next state it is, whose process begins with ``clocked``."""
     default, *overrides = _block(iter(process[1:]), width - 1)[0]
     assert isinstance(default, Part)
     if default.text == register:
@@ -102,7 +105,7 @@ def _process(process: Sequence[str], signal: str, width: int, register: str | No
     choice = settled(overrides, Value((default,)))
     if isinstance(choice, Value) and not register:
         return [f"  assign {signal} = {_text(choice)};"]
-    head = "  always_ff @(posedge clk)" if register else "  always_comb"
+    head = clocked if register and clocked else "  always_comb"
     lines = _written(choice, register or signal, "<=" if register else "=")
     return [head, *(f"    {line}" for line in lines)]
 
