@@ -36,6 +36,7 @@ _PROCESS = "  always_comb begin"
 _DECLARATION = re.compile(r"^  (?:reg|wire) (?:\[(\d+):0\] )?(\w+)(?: = \S+)?;$")
 _NEXT_STATE = re.compile(r"^    (\w+) <= (\w+);$")
 _ASSIGNMENT = re.compile(r"(\w+)(?:\[(\d+)(?::(\d+))?\])? = (.*);")
+_NOTHING = "/* empty */;"
 _IF = re.compile(r"(?:end else )?if \((.*)\) begin")
 _CASE = re.compile(r"casez \((.*)\)")
 _NAME = re.compile(r"(?<!['.\w])[a-zA-Z_]\w*")
@@ -145,7 +146,10 @@ def _statement(line: str, lines: Iterator[str], top: int) -> Part | Switch:
             if label.strip() == "endcase":
                 break
             first = next(lines).strip()
-            body = _block(lines, top)[0] if first == "begin" else [_statement(first, lines, top)]
+            if first == "begin":
+                body = _block(lines, top)[0]
+            else:
+                body = [] if first == _NOTHING else [_statement(first, lines, top)]
             branches.append(("" if label.strip() == "default:" else label.strip().rstrip(":"), body))
         return Switch(case[1], branches)
     while line != "end":

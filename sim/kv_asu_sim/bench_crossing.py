@@ -265,6 +265,8 @@ async def resets(dut: Any, pair: str) -> None:
         for step in range(issued):
             await master.write(seed, base + 1 + step)
         asked = random.random() < 0.7
+        if not asked:
+            await master.read(seed)
         before = len(master.answers)
         if asked:
             await master.ask(seed)
@@ -276,7 +278,7 @@ async def resets(dut: Any, pair: str) -> None:
             for _ in range(random.randint(1, 6)):
                 await RisingEdge(dut.clk)
             if not asked:
-                assert await master.read(seed) in (0, ALL_ONES, *range(base, base + issued + 1)), "while it is reset"
+                assert await master.read(seed) == ALL_ONES, "while it is reset"
                 before += 1
                 await RisingEdge(dut.clk)
             dut.rst.value = 0
