@@ -18,7 +18,7 @@ export CXX
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-synth demo test test-slow sim cov soak latency mutate formal formal-faults release lint lock clean distclean
+.PHONY: help setup setup-test setup-synth demo test test-slow sim cov soak latency mutate formal formal-faults board release lint lock clean distclean
 
 help:  ## List these targets
 	@echo "V-Rex. Needs python3 (3.11 or newer), make and a C++ compiler; everything else goes into .venv."
@@ -76,6 +76,9 @@ formal: setup-test  ## Prove the core's invariants by induction; table in build/
 
 formal-faults: setup-test  ## Plant faults one by one, and see the proof of each fail
 	@cd tests && ../$(BIN)/python -m formal --plant all
+
+board: setup-synth  ## The bitstream for a ULX3S-85F, ten minutes or more; build/board/kv_asu_board.bit
+	$(BIN)/python -m kv_asu.board.ulx3s
 
 release: setup  ## Pack Verilog, registers, headers, constraints and assertions into dist/
 	$(BIN)/python tools/release.py

@@ -20,8 +20,8 @@ from transport_contract import PARAMS, fresh
 from vrex.cli import main
 from vrex.errors import DeviceAccessError, DeviceBusyError, DeviceGoneError, DeviceNotFoundError, VrexError
 from vrex.kv_asu import KvAsu
-from vrex.registers import REGISTERS, IrqEnable, Query
-from vrex.transports import Transport, uart
+from vrex.registers import REGISTERS, T1, IrqEnable, Query
+from vrex.transports import Transport
 from vrex.transports.model import ModelTransport
 from vrex.transports.uart import UartTransport
 
@@ -69,7 +69,8 @@ def test_a_replay_gives_the_models_answers(port: str) -> None:
     with UartTransport(port) as transport:
         assert transport.depth == 1 << simulation.LOG2_DEPTH
         for count in (0, 1, transport.depth):
-            addresses = np.array([chance.choice(lines) << 8 | chance.getrandbits(8) for _ in range(count)], np.uint64)
+            touched = [chance.choice(lines[: chance.choice((2, 24))]) for _ in range(count)]
+            addresses = np.array([line << 8 | chance.getrandbits(8) for line in touched], np.uint64)
             model = ModelTransport(PARAMS)
             begin(model)
             begin(transport)
@@ -77,8 +78,7 @@ def test_a_replay_gives_the_models_answers(port: str) -> None:
             for tags_of in (tags, expected)[: count and 2]:
                 tags_of["tag_stamp"] = (tags_of["tag_stamp"] - tags_of["tag_stamp"][0]) % 256
             assert tags.tolist() == expected.tolist()
-        assert {3, 0} <= set(tags["tag_before"].tolist())
-        assert tags["spill_valid"].any()
+        assert len(set(tags["tag_before"].tolist())) >= 3
         with pytest.raises(ValueError, match="at most 64 addresses fit the board's trace memory, not 65"):
             transport.replay(np.zeros(65, np.uint64))
         with pytest.raises(TypeError, match="unsigned integers"):
@@ -89,13 +89,12 @@ def test_the_interrupt_goes_with_every_answer(port: str) -> None:
     with UartTransport(port) as transport:
         asu = fresh(transport)
         asu.irq_enable = IrqEnable.of(config_error=1)
-        assert not transport.irq
-        transport.write(asu.base + REGISTERS["T1"].OFFSET, 0, 4)
-        asu.status  # noqa: B018  # any answer
-        assert transport.irq
-        asu.clear_irq()
-        asu.status  # noqa: B018
-        assert not transport.irq
+        levels = []
+        for write in (lambda: None, lambda: transport.write(asu.base + T1.OFFSET, 0, 4), asu.clear_irq):
+            write()
+            transport.read(0, 4)
+            levels.append(transport.irq)
+        assert levels == [False, True, False]
 
 
 def hostile(transport: UartTransport, chance: random.Random, rounds: int) -> None:
@@ -154,7 +153,7 @@ def test_planted_faults_in_the_board(place: str, fault: str, monkeypatch: pytest
 
 
 def test_a_host_that_does_not_look_at_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uart.protocol, "crc", lambda body: _Anything())
+    monkeypatch.setattr(protocol, "crc", lambda body: _Anything())
     with pytest.raises((AssertionError, VrexError, ValueError)), SimulatedBoard(PARAMS, bad_wire(2)) as board:  # noqa: SIM117
         with UartTransport(board.port, timeout=QUICK, attempts=40) as transport:
             hostile(transport, random.Random(2), 60)
@@ -209,10 +208,10 @@ def test_what_is_no_board(tmp_path: Path, port: str, monkeypatch: pytest.MonkeyP
         UartTransport(os.ttyname(other_end), timeout=0.02, attempts=2)
     for end in (terminal, other_end):
         os.close(end)
-    monkeypatch.setattr(uart.protocol, "VERSION", 2)
+    monkeypatch.setattr(protocol, "VERSION", 2)
     with pytest.raises(DeviceNotFoundError, match="the board speaks version 1 of the serial protocol"):
         UartTransport(port)
-    monkeypatch.setattr(uart.protocol, "MAGIC", b"KVAT")
+    monkeypatch.setattr(protocol, "MAGIC", b"KVAT")
     with pytest.raises(DeviceNotFoundError, match="what answers is no KV-ASU board"):
         UartTransport(port)
 
@@ -222,7 +221,7 @@ def test_what_the_board_refuses(port: str) -> None:
         for kind, index in (("STORE", 64), ("FETCH", 64), ("REPLAY", 65), ("READ", 1024), ("WRITE", 0xFFFF)):
             with pytest.raises(VrexError, match=rf"refused {kind} {index} \(RANGE\)"):
                 transport._exchange(protocol.Kind[kind], index)
-        with pytest.raises(VrexError, match=r"refused KIND 99 \(UNKNOWN\)"):
+        with pytest.raises(VrexError, match=r"refused KIND 0 \(UNKNOWN\)"):
             transport._exchange(_Kind())  # type: ignore[arg-type]
         transport.close()
         with pytest.raises(ValueError, match="this transport is closed"):

@@ -39,7 +39,7 @@ def board() -> Iterator[str]:
 
 @pytest.fixture
 def transport(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Transport]:
-    """A fresh one: a bus by its name; `sysfs` over a file, dead or served by a device model, or over a mount; `uart`."""
+    """A fresh one: a bus by its name; `sysfs` over a file, dead or served by a model, or over a mount; `uart`."""
     name, _, how = request.param.partition("-")
     options: dict[str, object] = {"params": PARAMS}
     if how == "mount":
@@ -144,5 +144,6 @@ def test_what_is_missing_is_named(name: str, missing: str, message: str, monkeyp
     for module in ("kv_asu_sim.compiled", "kv_asu_sim.build"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, missing, None)
+    monkeypatch.delitem(sys.modules, f"vrex.transports.{name}", raising=False)
     with pytest.raises(VrexError, match=message):
         open_transport(name)

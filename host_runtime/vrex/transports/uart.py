@@ -222,10 +222,10 @@ class UartTransport(Transport):
             self._serial.timeout = left
             heard += self._serial.read(max(1, min(self._serial.in_waiting, protocol.ANSWER_BYTES)))
             for begin in _places(heard):
-                body = heard[begin + 1 : begin + protocol.ANSWER_BYTES]
+                body = bytes(heard[begin + 1 : begin + protocol.ANSWER_BYTES])
                 body, check = body[: protocol.ANSWER.size], body[protocol.ANSWER.size :]
                 if len(check) == protocol.CRC_BYTES and protocol.crc(body) == check and body[1] == self._sequence:
-                    return bytes(body)
+                    return body
         return None
 
 
