@@ -87,11 +87,9 @@ def _open(transport: str | None, device: str | None, root: str | None, port: str
     given = {"device": device, "root": root, "port": port}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     transport = transport or ("uart" if port is not None else "sysfs" if options else "model")
-    takes = {"sysfs": ("device", "root"), "uart": ("port",)}.get(transport, ())
-    for name in options:
-        if name not in takes:
-            proper = "uart" if name == "port" else "sysfs"
-            raise typer.BadParameter(f"{transport} has no {name}; leave --transport out, or say {proper}",
+    for proper, names, what in (("sysfs", ("device", "root"), "device or root"), ("uart", ("port",), "port")):
+        if transport != proper and any(name in options for name in names):
+            raise typer.BadParameter(f"{transport} has no {what}; leave --transport out, or say {proper}",
                                      param_hint="'--transport'")  # fmt: skip
     with _usage():
         return KvAsu.open(transport, **options)
