@@ -43,18 +43,24 @@ def test_in_icarus() -> None:
     crossing.run(PARAMS, "icarus", clocks=CLOCKS[1:2], accesses=4, resets=4)
 
 
+FAULTS = {
+    "twice": ("assign new_ = (toggle_seen != done) & ~given & ~ends;", "assign new_ = (toggle_seen != done) & ~given;"),
+    "toggle reset alone": ("if (hand_over) toggle <=", "if (cfg_rst) toggle <= 1'h0; else if (hand_over) toggle <="),
+    "not waiting": ("assign busy = toggle != done_seen;", "assign busy = 1'h0;"),
+    "writes answered": ("assign answered = was_busy & ~busy & awaited;", "assign answered = was_busy & ~busy;"),
+    "answer survives a reset": ("if (cfg_rst) awaited <= 1'h0;\n    else if", "if"),
+    "silent in reset": ("    if (absent) answer <= 32'd4294967295;\n    else if (ends)", "    if (ends)"),
+}
+_QUICK = 2
+
+
 @needs_icarus
 @pytest.mark.parametrize(
     ("place", "fault"),
     [
-        ("assign new_ = (toggle_seen != done) & ~given & ~ends;", "assign new_ = (toggle_seen != done) & ~given;"),
-        ("assign busy = toggle != done_seen;", "assign busy = 1'h0;"),
-        ("if (hand_over) toggle <=", "if (cfg_rst) toggle <= 1'h0; else if (hand_over) toggle <="),
-        ("assign answered = was_busy & ~busy & awaited;", "assign answered = was_busy & ~busy;"),
-        ("if (cfg_rst) awaited <= 1'h0;\n    else if", "if"),
-        ("    if (absent) answer <= 32'd4294967295;\n    else if (ends)", "    if (ends)"),
+        pytest.param(*edit, id=name, marks=[] if index < _QUICK else pytest.mark.slow)
+        for index, (name, edit) in enumerate(FAULTS.items())
     ],
-    ids=["twice", "not waiting", "toggle reset alone", "writes answered", "answer survives a reset", "silent in reset"],
 )
 def test_planted_faults(place: str, fault: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     text = crossing.wrapped(PARAMS)
@@ -89,6 +95,27 @@ def test_constraints_name_registers_that_are_there() -> None:
     clocked = {register: clock for clock, register in found}
     assert clocked["held"] == clocked["toggle"] == clocked["cfg_ext_read_data"] == "cfg_clk"
     assert clocked["request"] == clocked["answer"] == clocked["done"] == "clk"
+
+
+def test_constraints_are_tcl_and_bound_each_crossing_by_its_own_clock() -> None:
+    """In an interpreter in which the tools' commands only note what they are given."""
+    tkinter = pytest.importorskip("tkinter", reason="Python has no Tcl here")
+    for text in (crossing_constraints.sdc("kv_asu_cdc"), crossing_constraints.xdc("kv_asu_cdc")):
+        tcl = tkinter.Tcl()
+        tcl.eval("set delays {}; set kv_asu top/; set kv_asu_period 3.0; set kv_asu_cfg_period 5.0")
+        tcl.eval("proc get_cells {args} { join $args }; proc get_ports {name} { return $name }")
+        tcl.eval("proc get_clocks {args} { lindex $args end }; proc set_false_path {args} {}")
+        tcl.eval("proc get_property {args} { expr {[lindex $args end] eq {clk} ? 3.0 : 5.0} }")
+        tcl.eval("proc set_property {name value cells} { if {[llength $cells] != 2} { error $cells } }")
+        tcl.eval("proc set_max_delay {args} { global delays; lappend delays $args }")
+        tcl.eval(text)
+        bounds = {}
+        for arguments in tcl.splitlist(tcl.eval("set delays")):
+            words = tcl.splitlist(arguments)
+            (period,) = [word for word in words if word in ("3.0", "5.0")]
+            source = words[words.index("-from") + 1].removeprefix("top/")
+            bounds[source.removeprefix("crossing/").removesuffix("_reg*")] = float(period)
+        assert bounds == {"held": 3.0, "toggle": 3.0, "answer": 5.0, "done": 5.0, "interrupt": 5.0}
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

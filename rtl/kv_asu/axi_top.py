@@ -16,8 +16,7 @@ _REQUEST = ("req_valid", "req_addr")
 class AxiTop(wiring.Component):
     """A core with :class:`~kv_asu.axi_snooper.AxiSnooper` at its request port.
 
-    A request enters the core in the fifth clock after the handshake of its burst, or later when others are
-    before it.
+    A request enters the core four clocks after the handshake of its burst, or later when others are before it.
 
     Parameters
     ----------

@@ -25,6 +25,9 @@ from kv_asu_sim.drivers import ConfigMaster
 _ASKED = json.loads(os.environ["KV_ASU_BENCH"])
 _PARAMS = Params(**_ASKED["params"])
 
+#: Clocks from a handshake to the request, if nothing is before it.
+_TO_CORE = 4
+
 #: Clocks after which everything handed over has reached the core and is answered.
 _DRAIN = 8 + _PARAMS.latency
 
@@ -217,7 +220,15 @@ async def resets(dut: Any) -> None:
         for _ in range(random.randrange(12)):
             await RisingEdge(dut.clk)
         assert watch.seen == []
-    await _hand_over(dut, aw=Burst(0x1_0100, 0, 0, INCR))
+    await watch.settle()
+    for after in range(1, _DRAIN):
+        if after == 1:
+            await _hand_over(dut, aw=Burst(0x1_0100, 0, 0, INCR))
+        await FallingEdge(dut.clk)
+        if int(dut.tag_valid.value):
+            break
+        await RisingEdge(dut.clk)
+    assert after == _TO_CORE + _PARAMS.latency, "clocks from a handshake to the answer"
     await watch.settle()
     assert watch.seen == [0x101]
 

@@ -258,7 +258,7 @@ async def resets(dut: Any, pair: str) -> None:
     seed = _number("HASH_SEED")
     for round_ in range(_ASKED["resets"]):
         base = (round_ + 1) << 8
-        written, given = master.writes, int(dut.given_writes.value)
+        asked_for, given = (master.reads, master.writes), (int(dut.given_reads.value), int(dut.given_writes.value))
         await master.write(seed, base)
         await master.settle()
         issued = random.randrange(_BURST)
@@ -301,6 +301,7 @@ async def resets(dut: Any, pair: str) -> None:
                 assert len(master.answers) == before, "what was asked before a reset is not answered after it"
         assert await master.read(seed) in allowed
         await master.settle()
-        assert int(dut.given_writes.value) - given <= master.writes - written, "nothing is done twice"
+        assert int(dut.given_reads.value) - given[0] <= master.reads - asked_for[0], "no read is done twice"
+        assert int(dut.given_writes.value) - given[1] <= master.writes - asked_for[1], "no write is done twice"
         await master.write(seed, base + 0x81)
         assert await master.read(seed, held=True) == base + 0x81

@@ -36,7 +36,7 @@ CLOCK_KHZ = 40_000
 _STRETCH = 4000
 
 #: Seconds to wait for the host while nothing happens.
-_REST = 0.001
+_REST = 0.01
 
 
 class Wire:
