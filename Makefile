@@ -78,7 +78,7 @@ formal-faults: setup-test  ## Plant faults one by one, and see the proof of each
 	@cd tests && ../$(BIN)/python -m formal --plant all
 
 board: setup-synth  ## The bitstream for a ULX3S-85F, ten minutes or more; build/board/kv_asu_board.bit
-	$(BIN)/python -m kv_asu.board.ulx3s
+	$(BIN)/python -m kv_asu.board
 
 release: setup  ## Pack Verilog, registers, headers, constraints and assertions into dist/
 	$(BIN)/python tools/release.py

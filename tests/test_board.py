@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import re
+import sys
 import tty
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,8 @@ import pytest
 pytest.importorskip("serial", reason="pyserial is not installed")
 
 from kv_asu.board import protocol
+from kv_asu.board.__main__ import main as bitstream
+from kv_asu.params import Params
 from kv_asu_sim import board as simulation
 from kv_asu_sim.board import SimulatedBoard, Wire
 from transport_contract import PARAMS, fresh
@@ -235,6 +239,40 @@ def test_the_command_line(port: str, capsys: pytest.CaptureFixture[str]) -> None
     assert "sysfs has no port; leave --transport out, or say uart" in capsys.readouterr().err
     assert main(["regs", "get", "ID", "--port", "/dev/no-such-tty"]) == 1
     assert "/dev/no-such-tty: no such port" in capsys.readouterr().err
+
+
+def test_the_bitstreams_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """What it says when it cannot; what it makes takes too long to be made here."""
+    with pytest.raises(SystemExit):
+        bitstream(["--log2-entries", "40"])
+    assert "log2_entries must be 3 to 16, not 40" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "amaranth_boards", None)
+    monkeypatch.setitem(sys.modules, "amaranth_boards.ulx3s", None)
+    monkeypatch.delitem(sys.modules, "kv_asu.board.ulx3s", raising=False)
+    assert bitstream([]) == 1
+    assert "kv_asu.board: amaranth_boards is not installed: run `make setup-synth`" in capsys.readouterr().err
+
+
+def test_the_boards_pins_and_clock(tmp_path: Path) -> None:
+    """Everything up to synthesis."""
+    pytest.importorskip("amaranth_boards", reason="amaranth-boards is not installed")
+    from kv_asu.board.ulx3s import BAUDRATE, CLOCK_KHZ, Platform, Ulx3s
+
+    plan = Platform().build(
+        Ulx3s(Params.fpga(log2_entries=4, window=2)), name="board", do_build=False, debug_verilog=False
+    )
+    constraints = str(plan.files["board.lpf"])
+    for port, pin in (("clk25_0__io", "G2"), ("uart_0__rx__io", "M1"), ("uart_0__tx__io", "L4")):
+        assert f'LOCATE COMP "{port}" SITE "{pin}";' in constraints
+    netlist = str(plan.files["board.il"])
+    assert netlist.count("cell \\EHXPLLL") == 1
+    divide, multiply, divide_again = (
+        int(re.search(rf"parameter (?:signed )?\\{name} (\d+)\n", netlist)[1])  # type: ignore[index]
+        for name in ("CLKI_DIV", "CLKFB_DIV", "CLKOP_DIV")
+    )
+    assert 25_000 * multiply / divide == CLOCK_KHZ
+    assert 400_000 <= CLOCK_KHZ * divide_again <= 800_000, "where the part's oscillator works"
+    assert CLOCK_KHZ * 1000 % BAUDRATE == 0
 
 
 class _Anything(bytes):

@@ -1,11 +1,9 @@
-"""The ULX3S with an LFE5U-85F: clock, pins, bitstream. ``python -m kv_asu.board.ulx3s`` or ``make board``."""
+"""The ULX3S with an LFE5U-85F: clock, pins, bitstream."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import sys
 from pathlib import Path
 
 from amaranth.hdl import ClockDomain, ClockSignal, Const, Elaboratable, Instance, Module, Signal
@@ -114,8 +112,7 @@ def build(folder: Path, params: Params, *, seed: int = 1, say: tools.Say = tools
         A tool is missing or fails, or the clock is too slow for the board.
     """
     for variable, name in (("YOSYS", "yosys"), ("NEXTPNR_ECP5", "nextpnr-ecp5"), ("ECPPACK", "ecppack")):
-        package = "yosys" if name == "yosys" else "nextpnr-ecp5"
-        os.environ[variable] = tools.find(f"yowasp-{name}", f"pip install yowasp-{package}")
+        os.environ[variable] = tools.find(f"yowasp-{name}")
     say("generating the gateware")
     plan = Platform().build(
         Ulx3s(params),
@@ -136,28 +133,3 @@ def build(folder: Path, params: Params, *, seed: int = 1, say: tools.Say = tools
     if mhz * 1000 < CLOCK_KHZ:
         raise ToolError(f"only {mhz:.1f} of the board's {CLOCK_KHZ / 1000:g} MHz were reached; try another --seed")
     return f"{folder / _NAME}.bit: {mhz:.1f} MHz after route, {CLOCK_KHZ / 1000:g} wanted; {used}"
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """The command line; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="kv_asu.board.ulx3s", description=__doc__)
-    parser.add_argument("--folder", type=Path, default=Path("build/board"), help="where everything goes")
-    parser.add_argument("--log2-entries", type=int, help="log2 of the table's slots")
-    parser.add_argument("--seed", type=int, default=1, help="for place and route")
-    options = parser.parse_args(arguments)
-    changes = {} if options.log2_entries is None else {"log2_entries": options.log2_entries}
-    try:
-        params = Params.fpga(**changes)
-    except ValueError as error:
-        parser.error(str(error))
-    try:
-        print(build(options.folder, params, seed=options.seed,
-                    say=lambda step: print(f"... {step}", file=sys.stderr, flush=True)))  # fmt: skip
-    except (ToolError, OSError) as error:
-        print(f"kv_asu.board.ulx3s: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
