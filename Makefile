@@ -18,7 +18,7 @@ export CXX
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-synth demo test test-slow sim cov soak latency mutate formal formal-faults fpga release lint lock clean distclean
+.PHONY: help setup setup-test setup-synth demo test test-slow sim cov soak latency mutate formal formal-faults fpga board release lint lock clean distclean
 
 help:  ## List these targets
 	@echo "V-Rex. Needs python3 (3.11 or newer), make and a C++ compiler; everything else goes into .venv."
@@ -79,6 +79,9 @@ formal-faults: setup-test  ## Plant faults one by one, and see the proof of each
 
 fpga: setup-synth  ## Measure docs/fpga.md anew: sizes, grades and three seeds on an ECP5; hours, but it goes on
 	$(BIN)/python -m kv_asu.timing.fpga --jobs $(WORKERS)
+
+board: setup-synth  ## The bitstream for a ULX3S-85F, ten minutes or more; build/board/kv_asu_board.bit
+	$(BIN)/python -m kv_asu.board
 
 release: setup  ## Pack Verilog, registers, headers, constraints and assertions into dist/
 	$(BIN)/python tools/release.py

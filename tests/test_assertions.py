@@ -19,6 +19,7 @@ from kv_asu import assertions
 from kv_asu.cli import main
 from kv_asu.lint import lint
 from kv_asu.params import Params
+from kv_asu.tops import Top
 from kv_asu_sim import runner
 from kv_asu_sim.build import verilog
 from kv_asu_sim.pins import INPUTS, OUTPUTS
@@ -186,8 +187,7 @@ def test_the_command_writes_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(kv_asu.cli, "_record", lambda *build: {})
-    monkeypatch.setattr(kv_asu.cli, "_whole_function", lambda params: "")
-    monkeypatch.setattr(kv_asu.verilog, "emit", lambda params: "")
+    monkeypatch.setattr(Top, "verilog", lambda top, params: "")
     output = tmp_path / "core.v"
     arguments = ["verilog", "--log2-entries", "3", "--window", "2", "--config-base", "0x480", "--assertions"]
     assert main([*arguments, "-o", str(output)]) == 0

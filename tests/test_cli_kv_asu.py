@@ -20,6 +20,7 @@ from kv_asu import Params, __version__
 from kv_asu.cli import main
 from kv_asu.errors import ToolError
 from kv_asu.metadata import metadata
+from kv_asu.tops import Top
 from kv_asu_sim.build import whole_function_verilog
 
 SMALL = ["--log2-entries", "3", "--window", "2"]
@@ -28,7 +29,7 @@ SMALL = ["--log2-entries", "3", "--window", "2"]
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The text of the Verilog does not matter here."""
-    monkeypatch.setattr(kv_asu.verilog, "emit", lambda params: f"// {params}\n")
+    monkeypatch.setattr(Top, "verilog", lambda top, params: f"// {params}\n")
 
 
 def one_line(capsys: pytest.CaptureFixture[str]) -> str:

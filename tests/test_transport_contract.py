@@ -27,13 +27,25 @@ def mount(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+@pytest.fixture(scope="module")
+def board() -> Iterator[str]:
+    """One board for all that looks at it: its serial port."""
+    pytest.importorskip("serial", reason="pyserial is not installed")
+    from kv_asu_sim.board import SimulatedBoard
+
+    with SimulatedBoard(PARAMS) as simulated:
+        yield simulated.port
+
+
 @pytest.fixture
 def transport(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Transport]:
-    """A fresh one: of a bus by its name, or `sysfs` over a file, dead or served by a device model, or over a mount."""
+    """A fresh one: a bus by its name; `sysfs` over a file, dead or served by a model, or over a mount; `uart`."""
     name, _, how = request.param.partition("-")
     options: dict[str, object] = {"params": PARAMS}
     if how == "mount":
         options = {"root": request.getfixturevalue("mount")}
+    elif name == "uart":
+        options = {"port": request.getfixturevalue("board")}
     elif name == "sysfs":
         config = tree(tmp_path, PARAMS)
         options = {"root": tmp_path}
@@ -47,13 +59,13 @@ def over(*names: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("transport", names, indirect=True)
 
 
-@over("model", "rtl", "sysfs-file", "sysfs-served", "sysfs-mount")
+@over("model", "rtl", "sysfs-file", "sysfs-served", "sysfs-mount", "uart")
 @pytest.mark.parametrize("check", READS, ids=lambda check: check.__name__)
 def test_any_config_space(transport: Transport, check: Check) -> None:
     check(transport)
 
 
-@over("model", "rtl", "sysfs-served", "sysfs-mount")
+@over("model", "rtl", "sysfs-served", "sysfs-mount", "uart")
 @pytest.mark.parametrize("check", LIVE, ids=lambda check: check.__name__)
 def test_live(transport: Transport, check: Check) -> None:
     check(transport)
@@ -105,7 +117,7 @@ def test_a_bench_fails_when_the_host_code_does(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_known_transports_are_named() -> None:
-    with pytest.raises(ValueError, match="transport must be one of model, rtl, sysfs, cocotb, not 'usb'"):
+    with pytest.raises(ValueError, match="transport must be one of model, rtl, sysfs, cocotb, uart, not 'usb'"):
         open_transport("usb")
     with pytest.raises(TypeError, match="seed"):
         open_transport("model", seed=3)
@@ -113,7 +125,7 @@ def test_the_known_transports_are_named() -> None:
         open_transport("model", params=PARAMS, window=4)
     with pytest.raises(ValueError, match="window must be"):
         open_transport("model", window=3)
-    assert list(TRANSPORTS) == ["model", "rtl", "sysfs", "cocotb"]
+    assert list(TRANSPORTS) == ["model", "rtl", "sysfs", "cocotb", "uart"]
 
 
 @pytest.mark.parametrize(
@@ -125,11 +137,13 @@ def test_the_known_transports_are_named() -> None:
             "cocotb.task",
             "the cocotb transport cannot be loaded: cocotb is not installed: run `make setup-test`",
         ),
+        ("uart", "serial", "the uart transport cannot be loaded: serial is not installed: run `make setup-test`"),
     ],
 )
 def test_what_is_missing_is_named(name: str, missing: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("kv_asu_sim.compiled", "kv_asu_sim.build"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, missing, None)
+    monkeypatch.delitem(sys.modules, f"vrex.transports.{name}", raising=False)
     with pytest.raises(VrexError, match=message):
         open_transport(name)

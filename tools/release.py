@@ -15,8 +15,7 @@ from pathlib import Path
 
 from kv_asu import PROFILES, __version__, assertions
 from kv_asu.metadata import metadata
-from kv_asu.verilog import emit, emit_component
-from kv_asu.whole_function import WholeFunction
+from kv_asu.tops import Top
 
 ROOT = Path(__file__).parents[1]
 NAME = f"kv_asu-{__version__}"
@@ -89,12 +88,12 @@ def gateware() -> dict[str, str]:
         params = params_of()
         for whole in (False, True):
             folder = f"rtl/{profile}_function" if whole else f"rtl/{profile}"
-            title = f"KV-ASU {__version__}, full config space"
-            text = emit_component(WholeFunction(params), title, params) if whole else emit(params)
-            record = metadata(params, profile, full_config_space=whole)
+            top = Top(full_config_space=whole)
+            text = top.verilog(params)
+            record = metadata(params, profile, top)
             files[f"{folder}/kv_asu.sv"] = text
             files[f"{folder}/kv_asu.json"] = json.dumps(record, indent=2) + "\n"
-            files[f"{folder}/kv_asu_assertions.sv"] = assertions.emit(params, full_config_space=whole)
+            files[f"{folder}/kv_asu_assertions.sv"] = assertions.emit(params, top)
             print(f"... {folder}", file=sys.stderr, flush=True)
     return files
 

@@ -181,7 +181,7 @@ class KvAsu:
         Parameters
         ----------
         transport : str
-            "model", "rtl", "sysfs" or "cocotb".
+            "model", "rtl", "sysfs", "cocotb" or "uart".
         timeout, vsec_id
             As for the class.
         record : path, optional

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vrex.registers import Register
 
 #: The transports that a command can open by itself.
-_TRANSPORTS = ("model", "rtl", "sysfs")
+_TRANSPORTS = ("model", "rtl", "sysfs", "uart")
 
 _DAY = 86_400
 
@@ -51,7 +51,7 @@ TransportOption = Annotated[
     typer.Option(
         parser=_transport,
         metavar="|".join(_TRANSPORTS),
-        help="What to talk to; without, sysfs if --device or --root is given, else a fresh model.",
+        help="What to talk to; without, sysfs if --device or --root is given, uart if --port is, else a fresh model.",
         show_default=False,
     ),
 ]
@@ -60,6 +60,9 @@ DeviceOption = Annotated[
 ]
 RootOption = Annotated[
     str | None, typer.Option(metavar="DIR", help="What stands for /sys/bus/pci.", show_default=False)
+]
+PortOption = Annotated[
+    str | None, typer.Option(metavar="TTY", help="Serial port of a board, like /dev/ttyUSB0.", show_default=False)
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
@@ -78,14 +81,16 @@ def _usage() -> Iterator[None]:
         raise typer.BadParameter(str(error)) from None
 
 
-def _open(transport: str | None, device: str | None, root: str | None) -> KvAsu:
+def _open(transport: str | None, device: str | None, root: str | None, port: str | None) -> KvAsu:
     from vrex.kv_asu import KvAsu
 
-    options: dict[str, Any] = {name: value for name, value in (("device", device), ("root", root)) if value is not None}
-    transport = transport or ("sysfs" if options else "model")
-    if options and transport != "sysfs":
-        raise typer.BadParameter(f"{transport} has no device or root; leave --transport out, or say sysfs",
-                                 param_hint="'--transport'")  # fmt: skip
+    given = {"device": device, "root": root, "port": port}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    transport = transport or ("uart" if port is not None else "sysfs" if options else "model")
+    for proper, names, what in (("sysfs", ("device", "root"), "device or root"), ("uart", ("port",), "port")):
+        if transport != proper and any(name in options for name in names):
+            raise typer.BadParameter(f"{transport} has no {what}; leave --transport out, or say {proper}",
+                                     param_hint="'--transport'")  # fmt: skip
     with _usage():
         return KvAsu.open(transport, **options)
 
@@ -113,6 +118,7 @@ def get(
     transport: TransportOption = None,
     device: DeviceOption = None,
     root: RootOption = None,
+    port: PortOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print registers or fields."""
@@ -121,7 +127,7 @@ def get(
     with _usage():
         for name in names:
             find_field(name) if "." in name else find_register(name)
-    with _open(transport, device, root) as asu:
+    with _open(transport, device, root, port) as asu:
         values = {name.upper(): _get(asu, name) for name in names}
     _print_values(values, as_json)
 
@@ -141,6 +147,7 @@ def set_(
     transport: TransportOption = None,
     device: DeviceOption = None,
     root: RootOption = None,
+    port: PortOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write fields and whole registers, in the order given; then print what they read.
@@ -160,7 +167,7 @@ def set_(
                 values.append((f"{register.NAME}.{register.FIELDS[attribute].name}", field_value(name, text)))
             else:
                 values.append((find_register(name).NAME, _word(name, text)))
-    with _open(transport, device, root) as asu:
+    with _open(transport, device, root, port) as asu:
         with _usage():
             asu.assign(values)
         read = {name: _get(asu, name) for name, _ in values}
@@ -172,10 +179,14 @@ def set_(
 
 @app.command(epilog=_examples("vrex regs dump", "vrex regs dump --root mnt --json"))
 def dump(
-    transport: TransportOption = None, device: DeviceOption = None, root: RootOption = None, as_json: JsonOption = False
+    transport: TransportOption = None,
+    device: DeviceOption = None,
+    root: RootOption = None,
+    port: PortOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Print every register. Reading changes nothing."""
-    with _open(transport, device, root) as asu:
+    with _open(transport, device, root, port) as asu:
         registers = asu.registers()
         where = {"device": str(asu.transport), "base": asu.base}
     if as_json:
@@ -189,6 +200,7 @@ def watch(
     transport: TransportOption = None,
     device: DeviceOption = None,
     root: RootOption = None,
+    port: PortOption = None,
     interval: Annotated[
         float, typer.Option(parser=_seconds, metavar="SECONDS", help="Time between two looks, at most a day.")
     ] = 1.0,
@@ -201,7 +213,7 @@ def watch(
 
     Only reads, so it may run beside the program that uses the core. With --json: one object a line.
     """
-    with _open(transport, device, root) as asu:
+    with _open(transport, device, root, port) as asu:
         looks = _looks(asu, interval, count)
         if as_json:
             for registers in looks:

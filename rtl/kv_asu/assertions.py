@@ -12,6 +12,7 @@ from kv_asu import __version__
 from kv_asu.params import Params
 from kv_asu.pci_header import CONFIG_SPACE_BYTES
 from kv_asu.register_map import WINDOW_BYTES
+from kv_asu.tops import Top
 
 SOURCE = Path(__file__).with_name("assertions.sv")
 
@@ -23,9 +24,10 @@ def names() -> list[str]:
     return re.findall(r"^  `KV_ASU_ASSERT\((\w+),", SOURCE.read_text(encoding="utf-8"), re.MULTILINE)
 
 
-def instance(params: Params, *, full_config_space: bool = False) -> str:
-    """An instance of the assertions with a build's numbers, its pins connected by name."""
-    first, size = (0, CONFIG_SPACE_BYTES) if full_config_space else (params.config_base, WINDOW_BYTES)
+def instance(params: Params, top: Top | None = None) -> str:
+    """An instance of the assertions with a build's numbers, to stand in the top module."""
+    top = top or Top()
+    first, size = (0, CONFIG_SPACE_BYTES) if top.full_config_space else (params.config_base, WINDOW_BYTES)
     numbers = {
         "ADDR_WIDTH": str(params.addr_width),
         "LOG2_ENTRIES": str(params.log2_entries),
@@ -35,18 +37,19 @@ def instance(params: Params, *, full_config_space: bool = False) -> str:
         "CONFIG_LAST": f"10'h{(first + size >> 2) - 1:03x}",
         "CONFIG_FUNCTION": f"8'h{params.function:02x}",
     }
-    return f"{MODULE} #({', '.join(f'.{name}({value})' for name, value in numbers.items())}) assertions (.*);"
+    wires = "".join(f".{pin}({wire}), " for pin, wire in top.core_pins(params).items())
+    return f"{MODULE} #({', '.join(f'.{name}({value})' for name, value in numbers.items())}) assertions ({wires}.*);"
 
 
-def emit(params: Params, *, full_config_space: bool = False) -> str:
-    """The assertions of a build, bound to every instance of module ``kv_asu``.
+def emit(params: Params, top: Top | None = None) -> str:
+    """The assertions of a build, bound to every instance of its top module.
 
     Parameters
     ----------
     params : Params
         The build.
-    full_config_space : bool
-        The core as a whole PCI function, which answers in all of config space.
+    top : Top, optional
+        What is around the core; nothing unless given.
 
     Returns
     -------
@@ -54,9 +57,9 @@ def emit(params: Params, *, full_config_space: bool = False) -> str:
         SystemVerilog to be compiled beside the core's. Icarus Verilog knows no ``bind``: there the instance that is
         bound here has to stand in the bench.
     """
-    what = ", full config space" if full_config_space else ""
-    bound = instance(params, full_config_space=full_config_space)
+    top = top or Top()
+    bound = instance(params, top)
     return (
-        f"// KV-ASU {__version__}{what}: assertions of the contract\n{SOURCE.read_text(encoding='utf-8')}\n"
-        f"`ifndef __ICARUS__\nbind kv_asu {bound}\n`endif\n"
+        f"// KV-ASU {__version__}{top.description}: assertions of the contract\n{SOURCE.read_text(encoding='utf-8')}\n"
+        f"`ifndef __ICARUS__\nbind {top.name} {bound}\n`endif\n"
     )

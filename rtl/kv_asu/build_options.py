@@ -11,6 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from kv_asu.params import PROFILES, Params
+from kv_asu.tops import QUEUE_DEPTH, Top
+
+#: What `--top` may be.
+TOPS = ("core", "axi")
 
 #: What each number is, as `--help` says it.
 _NUMBERS = {
@@ -52,6 +56,12 @@ def _number(text: str) -> int:
 def _profile(text: str) -> str:
     if text not in PROFILES:
         raise typer.BadParameter(f"{text!r} is not one of {', '.join(PROFILES)}")
+    return text
+
+
+def _top(text: str) -> str:
+    if text not in TOPS:
+        raise typer.BadParameter(f"{text!r} is not one of {', '.join(TOPS)}")
     return text
 
 
@@ -103,6 +113,49 @@ FullConfigSpaceOption = Annotated[
         "has them.",
     ),
 ]
+
+TopOption = Annotated[
+    str,
+    typer.Option(
+        parser=_top,
+        metavar="|".join(TOPS),
+        help="The core alone, or with a listener at an AXI4 bus in the place of its request port.",
+    ),
+]
+QueueDepthOption = Annotated[
+    int | None,
+    typer.Option(
+        parser=_number,
+        metavar="N",
+        help="Bursts that can wait in the listener's queue, 4 to 1024; 32 unless given.",
+        show_default=False,
+    ),
+]
+ConfigClockOption = Annotated[
+    bool,
+    typer.Option(
+        "--config-clock",
+        help="Give config space and irq a clock of their own, as a PCIe hard block has; its constraints go beside the "
+        "Verilog as .sdc and .xdc.",
+    ),
+]
+
+
+def top_of(top: str, queue_depth: int | None, *, full_config_space: bool, config_clock: bool) -> Top:
+    """What is around the core.
+
+    Raises
+    ------
+    typer.BadParameter
+        There is no such build.
+    """
+    if queue_depth is not None and top != "axi":
+        raise typer.BadParameter(f"the {top} has no queue; say --top axi", param_hint="'--queue-depth'")
+    try:
+        depth = QUEUE_DEPTH if queue_depth is None else queue_depth
+        return Top(full_config_space, top == "axi", depth, config_clock)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def _params(profile: str, numbers: dict[str, int | None]) -> Params:

