@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 import typer
 
+from vrex.bench.cli import EXAMPLES as BENCH_EXAMPLES
+from vrex.bench.cli import bench
 from vrex.doctor.cli import EXAMPLES as DOCTOR_EXAMPLES
 from vrex.doctor.cli import doctor
 from vrex.errors import VrexError
@@ -39,6 +41,7 @@ app.command(epilog=DOCTOR_EXAMPLES)(doctor)
 app.add_typer(regs_app, name="regs")
 app.command(epilog=REPLAY_EXAMPLES)(replay)
 app.command(epilog=MOUNT_EXAMPLES)(mount)
+app.command(epilog=BENCH_EXAMPLES)(bench)
 
 
 @app.callback()

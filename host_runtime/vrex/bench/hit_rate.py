@@ -1,0 +1,165 @@
+"""Hit rate of the V-Rex policy at several residencies, in one pass over a stream.
+
+Definitions, the same for every policy that is compared:
+
+- *Residency* is a share of all lines of the stream, born by its end, whatever is born yet.
+- A line is resident at birth. Births count neither as hits nor as bytes moved.
+- A *hit* is a line that is resident when its tile asks for it. A miss is brought in, one line moved.
+- *Hit rate* is hits over lines asked for.
+
+What the policy and the core see does not depend on what is resident, so they watch the stream once for all residencies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from vrex.bench.stream import Birth, Stream
+from vrex.runtime.core_watch import CoreWatch
+from vrex.runtime.policy import ALL, Lines, Predictors, RetrievalPolicy
+from vrex.trace.address_map import LineArray
+from vrex.trace.format import Progress, no_progress
+
+
+@dataclass(frozen=True)
+class HitRate:
+    """What came of one policy at one residency.
+
+    Parameters
+    ----------
+    policy : str
+    residency : float
+    reads, hits : int
+        Lines asked for, and those of them that were resident.
+    moved : int
+        Lines brought from far memory, asked for or ahead of it.
+    prefetched, useful : int
+        Lines brought ahead, and those of them that were asked for while they were there.
+    """
+
+    policy: str
+    residency: float
+    reads: int
+    hits: int
+    moved: int
+    prefetched: int = 0
+    useful: int = 0
+
+    @property
+    def rate(self) -> float:
+        """Hits over reads."""
+        return self.hits / self.reads
+
+
+class Pool:
+    """Near memory of one size, in the hands of a policy.
+
+    Parameters
+    ----------
+    policy : RetrievalPolicy
+        Told of every event before the pool is.
+    places : int
+        Lines it holds.
+    """
+
+    def __init__(self, policy: RetrievalPolicy, places: int) -> None:
+        self.places = places
+        self.hits = self.moved = 0
+        self._policy = policy
+        self._is_resident = np.zeros(len(policy.likely), bool)
+        self.resident = np.zeros(0, np.int64)  # the same, as a list
+
+    def ask(self, places: Lines) -> None:
+        """A tile asks for lines; what is missing comes."""
+        missing = places[~self._is_resident[places]]
+        self.hits += len(places) - len(missing)
+        self.moved += len(missing)
+        self._take(missing, keep=places)
+
+    def admit(self, places: Lines) -> None:
+        """Lines are born."""
+        self._take(places[~self._is_resident[places]], keep=places)
+
+    def _take(self, new: Lines, keep: Lines) -> None:
+        short = len(self.resident) + len(new) - self.places
+        if short > 0:
+            worth = self._policy.worth[self.resident]
+            worth[self._is_kept(keep)] = np.inf
+            order = np.argpartition(worth, min(short, len(worth)) - 1) if len(worth) else np.zeros(0, np.int64)
+            victims = order[:short][np.isfinite(worth[order[:short]])]
+            self._is_resident[self.resident[victims]] = False
+            self.resident = np.delete(self.resident, victims)
+        new = new[: self.places - len(self.resident)]  # a tile larger than the pool is read through it
+        self._is_resident[new] = True
+        self.resident = np.concatenate([self.resident, new])
+
+    def _is_kept(self, keep: Lines) -> npt.NDArray[np.bool_]:
+        """Of the resident lines, which are in use."""
+        self._is_resident[keep] ^= True
+        kept = ~self._is_resident[self.resident]
+        self._is_resident[keep] ^= True
+        return kept
+
+
+def hit_rates(
+    stream: Stream,
+    residencies: Sequence[float],
+    predictors: Predictors = ALL,
+    watch: CoreWatch | None = None,
+    name: str = "V-Rex",
+    progress: Progress = no_progress,
+) -> list[HitRate]:
+    """The V-Rex policy's hit rate at each residency.
+
+    Parameters
+    ----------
+    stream : Stream
+    residencies : sequence of float
+        Shares of the stream's lines, over 0.
+    predictors : Predictors
+        What the policy may use.
+    watch : CoreWatch, optional
+        The core, freshly programmed; needed for T-levels only.
+    name : str
+        What to call it in the results.
+    progress : callable
+        Told the lines asked for so far, and how many there are.
+    """
+    first_line = stream.first_line
+
+    def place(lines: LineArray) -> Lines:
+        return (lines - np.uint64(first_line)).astype(np.int64)
+
+    def tlevels(first: int, count: int) -> npt.NDArray[np.uint8]:
+        assert watch is not None
+        return watch.tlevels(first_line + first, count)
+
+    policy = RetrievalPolicy(
+        stream.geometry.address_map, stream.tiles, predictors, tlevels if watch and predictors.tlevels else None
+    )
+    pools = [Pool(policy, stream.places(residency)) for residency in residencies]
+    done = 0
+    for event in stream.events():
+        if isinstance(event, Birth):
+            for group, lines in event.heads.items():
+                policy.write(group, place(lines))
+            born = place(np.concatenate([*event.heads.values()]))
+            for pool in pools:
+                pool.admit(born)
+            continue
+        places = place(event.lines)
+        policy.read(event.frame, event.group, event.tile, places)
+        if watch is not None and predictors.tlevels:
+            watch.read(event.lines, int(event.time_ns[0]))
+        for pool in pools:
+            pool.ask(places)
+        done += len(places)
+        progress(done, stream.reads)
+    return [
+        HitRate(name, residency, stream.reads, pool.hits, pool.moved)
+        for residency, pool in zip(residencies, pools, strict=True)
+    ]
