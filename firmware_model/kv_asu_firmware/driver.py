@@ -417,7 +417,7 @@ class Driver:
         OSError
             ENOMEM: what is held leaves no room in the demand bank. None is admitted then.
         """
-        new = [line for line in dict.fromkeys(lines) if self._bank(line) is None]
+        new = [line for line in dict.fromkeys(lines) if self.bank(line) is None]
         room = self.residency.free(Bank.DEMAND) + self.residency.collectable(Bank.DEMAND)
         if len(new) > room:
             raise OSError(errno.ENOMEM, f"the demand bank has room for {room} lines, not {len(new)}")
@@ -483,7 +483,7 @@ class Driver:
         if core_ns > self._now:
             self.env.run(until=core_ns)
 
-    def _advance_core(self) -> None:
+    def advance_core(self) -> None:
         """Let clocks pass in the core until its time is that of the event clock."""
         behind = -(-(self._now - self._origin_ns) // CLOCK_NS) - self.core.clock
         if behind > 0:
@@ -495,7 +495,7 @@ class Driver:
         """Query lines, one a clock; tell which are tracked, and their T-levels."""
         with self._query_port.request() as turn:
             yield from self._wait(turn, deadline)
-            self._advance_core()
+            self.advance_core()
             boost = self._is_boosted(request)
             asked_at = self.core.clock
             addresses = lines << np.uint64(LINE_BITS)
@@ -540,7 +540,7 @@ class Driver:
         """
         while True:
             missing = [line for line in fetch if line not in self.residency and line not in self._coming]
-            kept_here = sum(self._bank(line) is bank for line in keep)
+            kept_here = sum(self.bank(line) is bank for line in keep)
             if len(missing) + kept_here > self.residency.capacity(bank):
                 raise OSError(
                     errno.ENOMEM,
@@ -605,8 +605,8 @@ class Driver:
             self._feeds_at = self.dma.freed
             _when(self.dma.freed, self._feed)
 
-    def _bank(self, line: int) -> Bank | None:
-        """The bank that a line has a place in."""
+    def bank(self, line: int) -> Bank | None:
+        """The bank that a line has a place in, resident or on its way."""
         return self._coming[line].bank if line in self._coming else self.residency.bank(line)
 
     def _make_room(self, bank: Bank, places: int) -> int:
@@ -614,7 +614,7 @@ class Driver:
 
         There must be as many free places and lines that nobody holds.
         """
-        self._advance_core()
+        self.advance_core()
         started_at = self.core.clock
         if bank is Bank.DEMAND:
             retries = 0
@@ -654,7 +654,7 @@ class Driver:
         for line in touched:
             self._promote(line)
         if touched:
-            self._advance_core()
+            self.advance_core()
             self.core.observe(np.array(touched, np.uint64) << np.uint64(LINE_BITS))
         self._notify()
 

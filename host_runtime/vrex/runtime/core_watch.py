@@ -75,14 +75,83 @@ class WatchSettings:
         )
 
 
+class SlowClock:
+    """A bus whose clock is simulated once for ``2**coarser`` clocks, in time that counts them all.
+
+    It is what the driver needs of a core. An operation takes as many clocks as on the bus; if that is more time than
+    has passed in the simulation, idle clocks are left out until both agree.
+
+    Parameters
+    ----------
+    bus : Bus
+    coarser : int
+
+    Attributes
+    ----------
+    clock : int
+        Clocks of 2 ns passed.
+    """
+
+    def __init__(self, bus: Bus, coarser: int) -> None:
+        self._bus = bus
+        self._coarser = coarser
+        self._origin = bus.clock
+        self.clock = 0
+
+    @property
+    def active(self) -> bool:
+        """Whether the core tracks requests."""
+        return self._bus.active
+
+    def query_lines(
+        self, addresses: npt.NDArray[np.uint64], *, min_tlevel: int = 0, boost: bool = False
+    ) -> npt.NDArray[np.void]:
+        """As `Bus.query_lines`."""
+        begun = self._bus.clock
+        answers = self._bus.query_lines(addresses, min_tlevel=min_tlevel, boost=boost)
+        self.clock += self._bus.clock - begun
+        return answers
+
+    def observe(self, addresses: npt.NDArray[np.uint64]) -> npt.NDArray[np.void]:
+        """As `Bus.observe`."""
+        begun = self._bus.clock
+        answers = self._bus.observe(addresses)
+        self.clock += self._bus.clock - begun
+        return answers
+
+    def evict_lines(self, count: int) -> npt.NDArray[np.void]:
+        """As `Bus.evict_lines`."""
+        begun = self._bus.clock
+        victims = self._bus.evict_lines(count)
+        self.clock += self._bus.clock - begun
+        return victims
+
+    def idle(self, clocks: int) -> None:
+        """Let clocks pass."""
+        self.clock += clocks
+        behind = (self.clock >> self._coarser) - (self._bus.clock - self._origin)
+        if behind > 0:
+            self._bus.idle(behind)
+
+
 class CoreWatch:
-    """Feeds a core, and asks it.
+    """Programs a core for a stream, feeds it, and asks it.
 
     Parameters
     ----------
     bus : Bus
         The core, found and not enabled yet.
     settings : WatchSettings
+
+    Attributes
+    ----------
+    bus : SlowClock
+        The core as a driver uses it.
+
+    Raises
+    ------
+    VrexError
+        There is no such core, or it cannot become active.
     """
 
     def __init__(self, bus: Bus, settings: WatchSettings) -> None:
@@ -90,7 +159,6 @@ class CoreWatch:
         from vrex.registers import Decay
 
         self.settings = settings
-        self.bus = bus
         device = KvAsu(bus)
         device.disable()
         device.tick_shift = settings.tick_shift - settings.coarser
@@ -98,13 +166,11 @@ class CoreWatch:
         device.decay = Decay.HALVE
         device.write_fields({"T3.COUNT": settings.t3_count, "T2.COUNT": settings.t2_count})
         device.enable()
-        self._origin = bus.clock
+        self.bus = SlowClock(bus, settings.coarser)
 
     def read(self, lines: npt.NDArray[np.uint64], time_ns: int) -> None:
         """Reads on the bus, from a time on; if the core's time is later already, from then on."""
-        due = self._origin + time_ns // (CLOCK_NS << self.settings.coarser)
-        if due > self.bus.clock:
-            self.bus.idle(due - self.bus.clock)
+        self.bus.idle(max(0, time_ns // CLOCK_NS - self.bus.clock))
         self.bus.observe(lines << np.uint64(LINE_BITS))
 
     def tlevels(self, first_line: int, count: int) -> npt.NDArray[np.uint8]:
@@ -116,15 +182,11 @@ class CoreWatch:
         granule = (np.arange(first_line, first_line + count) >> shift) - first
         return np.asarray(levels[granule], np.uint8)
 
-    def cold_lines(self) -> list[range]:
-        """Take the cold list out of the table, coldest first: of each granule, the run of its lines."""
+    def cold_lines(self, commands: int) -> list[range]:
+        """Give evict commands; of each granule that was cold, the run of its lines, the coldest first."""
         from kv_asu.register_map import VictimStatus
 
+        victims = self.bus.evict_lines(commands)
         lines = 1 << self.settings.line_shift - LINE_BITS
-        cold: list[range] = []
-        while True:
-            victims = self.bus.evict_lines(64)
-            found = victims["victim_line"][victims["victim_status"] == VictimStatus.FOUND].tolist()
-            cold += [range(line, line + lines) for line in found]
-            if (victims["victim_status"] == VictimStatus.EMPTY).any():
-                return cold
+        found = victims["victim_line"][victims["victim_status"] == VictimStatus.FOUND].tolist()
+        return [range(line, line + lines) for line in found]

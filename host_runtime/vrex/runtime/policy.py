@@ -240,6 +240,11 @@ class RetrievalPolicy:
             self._worth_is_stale = False
         return self._worth
 
+    def expected(self, group: int, likely: float) -> Lines:
+        """The lines of a group that its next visit reads with at least this probability, ascending."""
+        written = self._slice(group)
+        return written.start + np.flatnonzero(self.likely[written] >= likely)
+
     def victims(self, places: Lines, count: int) -> Lines:
         """The lines to give up first, of those that may be: at most `count`, in no order."""
         if count >= len(places):
