@@ -11,7 +11,7 @@ import pytest
 
 from small_streams import write_stream
 from vrex.bench.driver_alone import driver_hit_rates
-from vrex.bench.hit_rate import Pool, hit_rates
+from vrex.bench.hit_rate import Pool, TLevelTape, hit_rates
 from vrex.bench.hit_rate_table import new_watch
 from vrex.bench.knobs import FROZEN, BenchKnobs
 from vrex.bench.peers import ONLINE, peer_hit_rates
@@ -106,11 +106,13 @@ def test_residencies_do_not_disturb_each_other(stream: Stream) -> None:
 
 
 def test_rtl_or_model_give_the_same(stream: Stream) -> None:
-    by_model = hit_rates(stream, SHARES, watch=new_watch(stream, "model", 8))
-    assert by_model == hit_rates(stream, SHARES, watch=new_watch(stream, "rtl", 8))
+    by_model = hit_rates(stream, SHARES, core=TLevelTape(new_watch(stream, "model", 8)))
+    core = TLevelTape(new_watch(stream, "model", 8))
+    assert [hit_rates(stream, SHARES, core=core) for _ in range(2)] == [by_model] * 2  # said again
+    assert by_model == hit_rates(stream, SHARES, core=TLevelTape(new_watch(stream, "rtl", 8)))
     by_tlevels = Predictors(history=False)
     cold = hit_rates(stream, SHARES, Predictors(history=False, tlevels=False))
-    assert hit_rates(stream, SHARES, by_tlevels, new_watch(stream, "model", 8)) != cold  # they have a say
+    assert hit_rates(stream, SHARES, by_tlevels, TLevelTape(new_watch(stream, "model", 8))) != cold  # they have a say
 
 
 def test_the_driver_alone(stream: Stream) -> None:
@@ -147,7 +149,7 @@ def test_the_command(stream: Stream, tmp_path: Path, capsys: pytest.CaptureFixtu
     figures = json.loads(capsys.readouterr().out)
     rows = figures["traces"]["small.parquet"]["tables"]["hit-rate"]["rows"]
     rates = {row["policy"]: row["30%"] for row in rows}
-    assert rates["V-Rex"] == hit_rates(stream, [0.3], watch=new_watch(stream, "model", 8))[0].rate
+    assert rates["V-Rex"] == hit_rates(stream, [0.3], core=TLevelTape(new_watch(stream, "model", 8)))[0].rate
     assert rates["V-Rex as a share of Belady"] == pytest.approx(rates["V-Rex"] / rates["Belady"])
     assert set(ONLINE) < set(rates)
     assert json.loads((tmp_path / "out" / "figures.json").read_text()) == figures

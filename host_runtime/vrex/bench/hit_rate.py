@@ -105,11 +105,46 @@ class Pool:
         return kept
 
 
+class TLevelTape:
+    """What the core said of a stream, to be said again: it depends on nothing but the stream.
+
+    Parameters
+    ----------
+    watch : CoreWatch
+        The core, freshly programmed.
+    """
+
+    def __init__(self, watch: CoreWatch) -> None:
+        self._watch: CoreWatch | None = watch
+        self._said: list[tuple[int, int, npt.NDArray[np.uint8]]] = []
+        self._next = 0
+
+    def rewind(self) -> None:
+        """From here on, what was said is said again from its beginning."""
+        if self._said:
+            self._watch = None
+        self._next = 0
+
+    def read(self, lines: LineArray, time_ns: int) -> None:
+        """A tile reads lines."""
+        if self._watch is not None:
+            self._watch.read(lines, time_ns)
+
+    def tlevels(self, first_line: int, count: int) -> npt.NDArray[np.uint8]:
+        """T-levels of a run of lines."""
+        if self._watch is not None:
+            self._said.append((first_line, count, self._watch.tlevels(first_line, count)))
+        first, length, levels = self._said[self._next]
+        assert (first, length) == (first_line, count), "another stream"
+        self._next += 1
+        return levels
+
+
 def hit_rates(
     stream: Stream,
     residencies: Sequence[float],
     predictors: Predictors = ALL,
-    watch: CoreWatch | None = None,
+    core: TLevelTape | None = None,
     name: str = "V-Rex",
     progress: Progress = no_progress,
 ) -> list[HitRate]:
@@ -122,8 +157,8 @@ def hit_rates(
         Shares of the stream's lines, over 0.
     predictors : Predictors
         What the policy may use.
-    watch : CoreWatch, optional
-        The core, freshly programmed; needed for T-levels only.
+    core : TLevelTape, optional
+        Where T-levels come from; without, they have no say.
     name : str
         What to call it in the results.
     progress : callable
@@ -135,12 +170,14 @@ def hit_rates(
         return (lines - np.uint64(first_line)).astype(np.int64)
 
     def tlevels(first: int, count: int) -> npt.NDArray[np.uint8]:
-        assert watch is not None
-        return watch.tlevels(first_line + first, count)
+        assert core is not None
+        return core.tlevels(first_line + first, count)
 
-    policy = RetrievalPolicy(
-        stream.geometry.address_map, stream.tiles, predictors, tlevels if watch and predictors.tlevels else None
-    )
+    if not predictors.tlevels:
+        core = None
+    if core is not None:
+        core.rewind()
+    policy = RetrievalPolicy(stream.geometry.address_map, stream.tiles, predictors, tlevels if core else None)
     pools = [Pool(policy, stream.places(residency)) for residency in residencies]
     done = 0
     for event in stream.events():
@@ -153,8 +190,8 @@ def hit_rates(
             continue
         places = place(event.lines)
         policy.read(event.frame, event.group, event.tile, places)
-        if watch is not None and predictors.tlevels:
-            watch.read(event.lines, int(event.time_ns[0]))
+        if core is not None:
+            core.read(event.lines, int(event.time_ns[0]))
         for pool in pools:
             pool.ask(places)
         done += len(places)

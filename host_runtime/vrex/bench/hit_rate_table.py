@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from vrex.bench.driver_alone import driver_hit_rates
-from vrex.bench.hit_rate import HitRate, hit_rates
+from vrex.bench.hit_rate import HitRate, TLevelTape, hit_rates
 from vrex.bench.knobs import BenchKnobs
 from vrex.bench.peers import BOUND, ONLINE, peer_hit_rates
 from vrex.bench.stream import Stream
@@ -66,9 +66,10 @@ def hit_rate_table(stream: Stream, knobs: BenchKnobs, transport: str, with_peers
     by_tlevels = replace(ALL, history=False, lstm=False)
     runs += [(f"T-levels and templates, {1 << log2:,} slots", by_tlevels, log2) for log2 in (default, *larger)]
     results: list[list[HitRate]] = []
+    cores = {log2: TLevelTape(watch(log2)) for log2 in (default, *larger)}
     for name, predictors, log2 in runs:
         with bars(name, "reads") as bar:
-            results.append(hit_rates(stream, residencies, predictors, watch(log2), name, bar))
+            results.append(hit_rates(stream, residencies, predictors, cores[log2], name, bar))
     with bars("driver alone", "reads") as bar:
         results.append(driver_hit_rates(stream, residencies, watch, bar))
     peers: list[HitRate] = []
