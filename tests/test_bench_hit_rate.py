@@ -11,8 +11,8 @@ import pytest
 
 from small_streams import write_stream
 from vrex.bench.driver_alone import driver_hit_rates
-from vrex.bench.hit_rate import Pool, TLevelTape, hit_rates
-from vrex.bench.hit_rate_table import new_watch
+from vrex.bench.hit_rate import Follower, Pool, TLevelTape, hit_rates
+from vrex.bench.jobs import new_watch
 from vrex.bench.knobs import FROZEN, BenchKnobs
 from vrex.bench.peers import ONLINE, peer_hit_rates
 from vrex.bench.stream import Birth, Stream
@@ -141,9 +141,43 @@ def test_a_pool_never_holds_more_than_its_places() -> None:
                 assert set(lines.tolist()) <= set(pool.resident.tolist())  # what is in use stays
 
 
+def test_what_comes_ahead_is_moved_and_hits(stream: Stream) -> None:
+    (plain,), (ahead,) = (hit_rates(stream, [0.3], Predictors(tlevels=False), prefetch=p) for p in (None, 0.6))
+    assert plain.prefetched == plain.useful == 0
+    assert 0 < ahead.useful <= ahead.prefetched
+    assert ahead.hits > plain.hits
+    assert ahead.moved == ahead.reads - ahead.hits + ahead.prefetched
+    # each useful line is a hit that would have been a miss, or was there all the same
+    assert ahead.hits - plain.hits <= ahead.useful
+
+
+def test_peers_are_asked_for_the_same_lines_ahead(stream: Stream) -> None:
+    """LRU with a prefetcher, worked out plainly."""
+    follower = Follower(stream, Predictors(tlevels=False), prefetch=0.6)
+    (result,) = peer_hit_rates(stream, [0.3], ["LRU"], follower)
+    pool: OrderedDict[int, None] = OrderedDict()
+    hits = brought = 0
+
+    def get(line: int) -> bool:
+        hit = line in pool
+        pool[line] = None
+        pool.move_to_end(line)
+        if len(pool) > stream.places(0.3):
+            pool.popitem(last=False)
+        return hit
+
+    for event, places, ahead in Follower(stream, Predictors(tlevels=False), prefetch=0.6):
+        brought += sum(not get(line) for line in ahead.tolist())
+        found = sum(get(line) for line in places.tolist())
+        hits += 0 if isinstance(event, Birth) else found
+    assert (result.hits, result.prefetched) == (hits, brought)
+    assert result.moved == stream.reads - hits + brought
+
+
 def test_the_command(stream: Stream, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     knobs = tmp_path / "knobs.toml"
-    knobs.write_text(FROZEN.read_text().replace("[0.05, 0.10, 0.15, 0.20, 0.37]", "[0.3]").replace("[11, 16]", "[8]"))
+    frozen = FROZEN.read_text().replace("[0.05, 0.10, 0.15, 0.20, 0.37]", "[0.3]").replace("[11, 16]", "[8]")
+    knobs.write_text(frozen.replace("[0.10, 0.15, 0.20]", "[0.3]"))
     command = ["bench", str(stream.path), "--transport", "model", "--knobs", str(knobs), "--out", str(tmp_path / "out")]
     assert main([*command, "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)
@@ -152,6 +186,11 @@ def test_the_command(stream: Stream, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert rates["V-Rex"] == hit_rates(stream, [0.3], core=TLevelTape(new_watch(stream, "model", 8)))[0].rate
     assert rates["V-Rex as a share of Belady"] == pytest.approx(rates["V-Rex"] / rates["Belady"])
     assert set(ONLINE) < set(rates)
+    rows = figures["traces"]["small.parquet"]["tables"]["prefetch"]["rows"]
+    ahead = {row["policy"]: (row["30% hit rate"], row["30% moved"]) for row in rows}
+    assert ahead["V-Rex"] == pytest.approx((rates["V-Rex"], 1 - rates["V-Rex"]))
+    assert ahead["LRU"] == pytest.approx((rates["LRU"], 1 - rates["LRU"]))
+    assert ahead["LRU, ahead if likely 0.9"][0] != rates["LRU"]
     assert json.loads((tmp_path / "out" / "figures.json").read_text()) == figures
     assert (tmp_path / "out" / "small-hit-rate.png").stat().st_size > 1000
     assert main([*command, "--no-peers"]) == 0
@@ -164,7 +203,7 @@ def test_wrong_usage_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["bench", "--out", str(tmp_path / "none.mp4" / "x"), "--knobs", str(tmp_path / "none.toml")]) == 1
     errors = capsys.readouterr().err.splitlines()
     assert len(errors) == 3
-    assert "'speeed' is not one of hit-rate" in errors[0]
+    assert "'speeed' is not one of hit-rate, prefetch" in errors[0]
     assert "none.mp4: cannot be read" in errors[1]
     assert "none.toml: cannot be read" in errors[2]
 

@@ -22,7 +22,7 @@ EXAMPLES = """Examples:
 #: The trace that comes with a checkout.
 DEFAULT_TRACE = Path(__file__).parents[3] / "examples" / "traces" / "bikes.parquet"
 
-TABLES = ("hit-rate",)
+TABLES = ("hit-rate", "prefetch")
 _TRANSPORTS = ("rtl", "model")
 
 
@@ -89,7 +89,8 @@ def bench(
         from vrex.bench.plot import plot
 
         for measured in tables:
-            plot(measured, out / f"{path.stem}-{measured.name}.png")
+            if measured.name == "hit-rate":
+                plot(measured, out / f"{path.stem}-{measured.name}.png")
     text = json.dumps(figures, indent=2)
     with whole_file(out / "figures.json") as scratch:
         scratch.write_text(text + "\n")
@@ -99,9 +100,10 @@ def bench(
 
 def _measure(name: str, stream: Any, knobs: BenchKnobs, transport: str, peers: bool) -> Table:
     from vrex.bench.hit_rate_table import hit_rate_table
+    from vrex.bench.prefetch_table import prefetch_table
     from vrex.console import progress_bar
 
-    return {"hit-rate": hit_rate_table}[name](stream, knobs, transport, peers, progress_bar)
+    return {"hit-rate": hit_rate_table, "prefetch": prefetch_table}[name](stream, knobs, transport, peers, progress_bar)
 
 
 def _traces(inputs: list[Path], knobs: BenchKnobs, out: Path) -> list[Path]:

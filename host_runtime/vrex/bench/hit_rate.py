@@ -12,15 +12,17 @@ What the policy and the core see does not depend on what is resident, so they wa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from vrex.bench.stream import Birth, Stream
+from vrex.bench.stream import Birth, Read, Stream
 from vrex.runtime.core_watch import CoreWatch
 from vrex.runtime.policy import ALL, Lines, Predictors, RetrievalPolicy
+from vrex.runtime.templates import Template, visit_order
 from vrex.trace.address_map import LineArray
 from vrex.trace.format import Progress, no_progress
 
@@ -54,6 +56,11 @@ class HitRate:
         """Hits over reads."""
         return self.hits / self.reads
 
+    @property
+    def moved_share(self) -> float:
+        """Lines moved over reads."""
+        return self.moved / self.reads
+
 
 class Pool:
     """Near memory of one size, in the hands of a policy.
@@ -68,14 +75,17 @@ class Pool:
 
     def __init__(self, policy: RetrievalPolicy, places: int) -> None:
         self.places = places
-        self.hits = self.moved = 0
+        self.hits = self.moved = self.prefetched = self.useful = 0
         self._policy = policy
         self._is_resident = np.zeros(len(policy.likely), bool)
         self.resident = np.zeros(0, np.int64)  # the same, as a list
+        self._is_ahead = np.zeros(len(policy.likely), bool)  # brought ahead, and not asked for yet
 
     def ask(self, places: Lines) -> None:
         """A tile asks for lines; what is missing comes."""
         missing = places[~self._is_resident[places]]
+        self.useful += int(self._is_ahead[places].sum())
+        self._is_ahead[places] = False
         self.hits += len(places) - len(missing)
         self.moved += len(missing)
         self._take(missing, keep=places)
@@ -83,6 +93,21 @@ class Pool:
     def admit(self, places: Lines) -> None:
         """Lines are born."""
         self._take(places[~self._is_resident[places]], keep=places)
+
+    def bring(self, places: Lines) -> None:
+        """Lines come ahead of their use, as far as they are worth more than what makes room for them."""
+        new = places[~self._is_resident[places]]
+        worth = self._policy.worth
+        new = new[np.argsort(-worth[new], kind="stable")][: self.places]
+        short = len(self.resident) + len(new) - self.places
+        if short > 0:
+            given_up = np.sort(np.partition(worth[self.resident], short - 1)[:short])
+            room = len(new) - short
+            new = new[: room + int((worth[new[room:]] > given_up).sum())]
+        self.prefetched += len(new)
+        self.moved += len(new)
+        self._is_ahead[new] = True
+        self._take(new, keep=new)
 
     def _take(self, new: Lines, keep: Lines) -> None:
         short = len(self.resident) + len(new) - self.places
@@ -92,6 +117,7 @@ class Pool:
             order = np.argpartition(worth, min(short, len(worth)) - 1) if len(worth) else np.zeros(0, np.int64)
             victims = order[:short][np.isfinite(worth[order[:short]])]
             self._is_resident[self.resident[victims]] = False
+            self._is_ahead[self.resident[victims]] = False
             self.resident = np.delete(self.resident, victims)
         new = new[: self.places - len(self.resident)]  # a tile larger than the pool is read through it
         self._is_resident[new] = True
@@ -140,63 +166,114 @@ class TLevelTape:
         return levels
 
 
+class Followed(NamedTuple):
+    """An event after the policy and the core have been told of it, with lines by their place in the stream.
+
+    `ahead` is what is to be brought ahead now, before the event's own lines are asked for.
+    """
+
+    event: Birth | Read
+    places: Lines
+    ahead: Lines
+
+
+class Follower:
+    """Leads the policy and the core through a stream.
+
+    Parameters
+    ----------
+    stream : Stream
+    predictors : Predictors
+        What the policy may use.
+    core : TLevelTape, optional
+        Where T-levels come from; without, they have no say.
+    prefetch : float, optional
+        When a visit begins, lines of the one after it are brought ahead if they are at least so likely to be read.
+
+    Attributes
+    ----------
+    policy : RetrievalPolicy
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        predictors: Predictors = ALL,
+        core: TLevelTape | None = None,
+        prefetch: float | None = None,
+    ) -> None:
+        self._stream = stream
+        self._core = core if predictors.tlevels else None
+        self._prefetch = prefetch
+        if self._core is not None:
+            self._core.rewind()
+        tlevels = None if self._core is None else self._tlevels
+        kv = stream.geometry.address_map
+        order = visit_order(Template.of_attention(kv), kv)
+        self.policy = RetrievalPolicy(kv, stream.tiles, predictors, tlevels, order)
+
+    def _tlevels(self, first: int, count: int) -> npt.NDArray[np.uint8]:
+        assert self._core is not None
+        return self._core.tlevels(self._stream.first_line + first, count)
+
+    def _places(self, lines: LineArray) -> Lines:
+        return (lines - np.uint64(self._stream.first_line)).astype(np.int64)
+
+    def __iter__(self) -> Iterator[Followed]:
+        nothing = np.zeros(0, np.int64)
+        for event in self._stream.events():
+            if isinstance(event, Birth):
+                for group, lines in event.heads.items():
+                    self.policy.write(group, self._places(lines))
+                yield Followed(event, self._places(np.concatenate([*event.heads.values()])), nothing)
+                continue
+            places = self._places(event.lines)
+            self.policy.read(event.frame, event.group, event.tile, places)
+            if self._core is not None:
+                self._core.read(event.lines, int(event.time_ns[0]))
+            ahead = nothing
+            if self._prefetch is not None and event.tile == 0:
+                ahead = self.policy.expected(self.policy.following(event.group), self._prefetch)
+            yield Followed(event, places, ahead)
+
+
 def hit_rates(
     stream: Stream,
     residencies: Sequence[float],
     predictors: Predictors = ALL,
     core: TLevelTape | None = None,
     name: str = "V-Rex",
+    prefetch: float | None = None,
     progress: Progress = no_progress,
 ) -> list[HitRate]:
     """The V-Rex policy's hit rate at each residency.
 
     Parameters
     ----------
-    stream : Stream
+    stream, predictors, core, prefetch
+        As for `Follower`.
     residencies : sequence of float
         Shares of the stream's lines, over 0.
-    predictors : Predictors
-        What the policy may use.
-    core : TLevelTape, optional
-        Where T-levels come from; without, they have no say.
     name : str
         What to call it in the results.
     progress : callable
         Told the lines asked for so far, and how many there are.
     """
-    first_line = stream.first_line
-
-    def place(lines: LineArray) -> Lines:
-        return (lines - np.uint64(first_line)).astype(np.int64)
-
-    def tlevels(first: int, count: int) -> npt.NDArray[np.uint8]:
-        assert core is not None
-        return core.tlevels(first_line + first, count)
-
-    if not predictors.tlevels:
-        core = None
-    if core is not None:
-        core.rewind()
-    policy = RetrievalPolicy(stream.geometry.address_map, stream.tiles, predictors, tlevels if core else None)
-    pools = [Pool(policy, stream.places(residency)) for residency in residencies]
+    follower = Follower(stream, predictors, core, prefetch)
+    pools = [Pool(follower.policy, stream.places(residency)) for residency in residencies]
     done = 0
-    for event in stream.events():
-        if isinstance(event, Birth):
-            for group, lines in event.heads.items():
-                policy.write(group, place(lines))
-            born = place(np.concatenate([*event.heads.values()]))
-            for pool in pools:
-                pool.admit(born)
-            continue
-        places = place(event.lines)
-        policy.read(event.frame, event.group, event.tile, places)
-        if core is not None:
-            core.read(event.lines, int(event.time_ns[0]))
+    for event, places, ahead in follower:
         for pool in pools:
+            if isinstance(event, Birth):
+                pool.admit(places)
+                continue
+            if len(ahead):
+                pool.bring(ahead)
             pool.ask(places)
-        done += len(places)
-        progress(done, stream.reads)
+        if not isinstance(event, Birth):
+            done += len(places)
+            progress(done, stream.reads)
     return [
-        HitRate(name, residency, stream.reads, pool.hits, pool.moved)
+        HitRate(name, residency, stream.reads, pool.hits, pool.moved, pool.prefetched, pool.useful)
         for residency, pool in zip(residencies, pools, strict=True)
     ]

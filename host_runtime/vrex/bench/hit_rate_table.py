@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from vrex.bench.driver_alone import driver_hit_rates
 from vrex.bench.hit_rate import HitRate, TLevelTape, hit_rates
+from vrex.bench.jobs import Bars, new_watch
 from vrex.bench.knobs import BenchKnobs
 from vrex.bench.peers import BOUND, ONLINE, peer_hit_rates
 from vrex.bench.stream import Stream
 from vrex.bench.table import Table
-from vrex.runtime.core_watch import CoreWatch, WatchSettings
+from vrex.runtime.core_watch import CoreWatch
 from vrex.runtime.policy import ALL
-from vrex.trace.format import Progress
 
 DEFINITION = (
     "Share of the lines asked for that were resident when their tile asked. Residency is a share of all lines born by "
@@ -24,20 +22,6 @@ DEFINITION = (
 
 #: Those that are switched off one by one.
 PREDICTORS = ("tlevels", "history", "templates")
-
-#: Bar of one job: its name and unit; gives what a `Progress` is given.
-Bars = Callable[[str, str], AbstractContextManager[Progress]]
-
-
-def new_watch(stream: Stream, transport: str, log2_entries: int) -> CoreWatch:
-    """A core on a transport, programmed for a stream."""
-    from vrex.transports import open_transport
-    from vrex.transports.base import Bus
-
-    bus = open_transport(transport, log2_entries=log2_entries)
-    assert isinstance(bus, Bus)
-    settings = WatchSettings.of_stream(stream.lines, stream.reads_per_frame, stream.frame_ns, 1 << log2_entries)
-    return CoreWatch(bus, settings)
 
 
 def hit_rate_table(stream: Stream, knobs: BenchKnobs, transport: str, with_peers: bool, bars: Bars) -> Table:
@@ -69,7 +53,7 @@ def hit_rate_table(stream: Stream, knobs: BenchKnobs, transport: str, with_peers
     cores = {log2: TLevelTape(watch(log2)) for log2 in (default, *larger)}
     for name, predictors, log2 in runs:
         with bars(name, "reads") as bar:
-            results.append(hit_rates(stream, residencies, predictors, cores[log2], name, bar))
+            results.append(hit_rates(stream, residencies, predictors, cores[log2], name, progress=bar))
     with bars("driver alone", "reads") as bar:
         results.append(driver_hit_rates(stream, residencies, watch, bar))
     peers: list[HitRate] = []

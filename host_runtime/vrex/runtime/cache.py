@@ -28,6 +28,7 @@ from vrex.runtime.core_watch import CoreWatch, WatchSettings
 from vrex.runtime.metrics import FrameMetrics, Totals
 from vrex.runtime.near_memory import Bytes, NearMemory
 from vrex.runtime.policy import ALL, Lines, Predictors, RetrievalPolicy
+from vrex.runtime.templates import Template, visit_order
 from vrex.trace.address_map import LINE_BYTES, AddressMap
 
 if TYPE_CHECKING:
@@ -166,7 +167,8 @@ class DynamicRetrievalCache:
         if heartbeat:
             self.env.process(self.dma.heartbeat())
         self._driver = Driver(self._watch.bus, kv, self.near, self.dma, line_shift=settings.line_shift)
-        self.policy = RetrievalPolicy(kv, tiles, predictors, self._tlevels)
+        order = visit_order(Template.of_attention(kv), kv)
+        self.policy = RetrievalPolicy(kv, tiles, predictors, self._tlevels, order)
         self._gc_threshold = gc_threshold
         self._tokens = [0] * kv.layers
         self._visit: tuple[int, int] | None = None

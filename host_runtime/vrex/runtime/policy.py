@@ -115,14 +115,15 @@ class RetrievalPolicy:
     Parameters
     ----------
     kv : AddressMap
-        The stream's layout.
+        The layout; the stream is its first.
     tiles : int
         Tiles of a visit, as the kernel cuts it.
     predictors : Predictors
     tlevels : callable, optional
         Where T-levels come from; without, `predictors.tlevels` has nothing to say.
-    stream : int
-        Which of the map's streams.
+    order : numpy.ndarray of int, shape (groups,), optional
+        The place of each group in the kernel's order, from `vrex.runtime.templates`; layer by layer and head by head
+        unless given.
 
     Attributes
     ----------
@@ -136,13 +137,13 @@ class RetrievalPolicy:
         tiles: int,
         predictors: Predictors = ALL,
         tlevels: TLevels | None = None,
-        stream: int = 0,
+        order: npt.NDArray[np.int64] | None = None,
     ) -> None:
         self.predictors = predictors
         self._tlevels = tlevels if predictors.tlevels else None
         self._tiles = min(tiles, MOST_TILES)
-        self.first_line = kv.bases[stream] // LINE_BYTES
         groups = kv.layers * kv.heads
+        self._order = np.arange(groups) if order is None else order
         group_bytes = kv.max_tokens * kv.bytes_per_token
         #: Where each group's lines begin; a line that two small heads share counts with the first.
         self.starts: Lines = -(-np.arange(groups + 1, dtype=np.int64) * group_bytes // LINE_BYTES)
@@ -178,7 +179,7 @@ class RetrievalPolicy:
         if self._visit is not None and self._visit[1] == group:
             self.end_visit()  # which had no way to read them
         if not self._written[group]:  # from now on it has a turn
-            self._turn[group + 1 :] += 1
+            self._turn[self._order > self._order[group]] += 1
             self._turns += 1
         self._written[group] = max(self._written[group], int(places[-1]) + 1 - int(self.starts[group]))
         self._worth_is_stale = True
@@ -244,6 +245,12 @@ class RetrievalPolicy:
         """The lines of a group that its next visit reads with at least this probability, ascending."""
         written = self._slice(group)
         return written.start + np.flatnonzero(self.likely[written] >= likely)
+
+    def following(self, group: int) -> int:
+        """The group that is visited after this one, in the kernel's order."""
+        visited = np.flatnonzero(self._written)
+        ahead = (self._turn[visited] - self._turn[group] - 1) % self._turns
+        return int(visited[np.argmin(ahead)])
 
     def victims(self, places: Lines, count: int) -> Lines:
         """The lines to give up first, of those that may be: at most `count`, in no order."""
