@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from vrex.bench.knobs import BenchKnobs
+    from vrex.bench.stream import Stream
     from vrex.bench.table import Table
 
 EXAMPLES = """Examples:
@@ -76,11 +77,13 @@ def bench(
     check_file(out / "figures.json")
     console = Console()
     figures: dict[str, Any] = {"knobs": vars(frozen), "transport": transport, "traces": {}}
-    for path in _traces(inputs or [DEFAULT_TRACE], frozen, out):
+    for path, clip in _traces(inputs or [DEFAULT_TRACE], frozen, out):
         stream = Stream(path)
+        stream.motion = _motion(stream, clip)
         tables = [_measure(name, stream, frozen, transport, peers) for name in TABLES if not table or name in table]
         figures["traces"][path.name] = {
             "made": stream.metadata.made,
+            "motion": stream.motion is not None,
             "tables": {measured.name: measured.to_json() for measured in tables},
         }
         if not as_json:
@@ -98,7 +101,7 @@ def bench(
         typer.echo(text)
 
 
-def _measure(name: str, stream: Any, knobs: BenchKnobs, transport: str, peers: bool) -> Table:
+def _measure(name: str, stream: Stream, knobs: BenchKnobs, transport: str, peers: bool) -> Table:
     from vrex.bench.hit_rate_table import hit_rate_table
     from vrex.bench.prefetch_table import prefetch_table
     from vrex.console import progress_bar
@@ -106,20 +109,35 @@ def _measure(name: str, stream: Any, knobs: BenchKnobs, transport: str, peers: b
     return {"hit-rate": hit_rate_table, "prefetch": prefetch_table}[name](stream, knobs, transport, peers, progress_bar)
 
 
-def _traces(inputs: list[Path], knobs: BenchKnobs, out: Path) -> list[Path]:
-    """The traces: those given, and those made of the clips given, once."""
+def _motion(stream: Stream, clip: Path | None) -> Any:
+    """How much moves in each region, where the clip is at hand; the LSTM does without otherwise."""
+    from vrex.errors import VrexError
+    from vrex.runtime.motion import region_motion
+    from vrex.trace.packaged import packaged_file
+
+    try:
+        if clip is None:
+            distribution = str(stream.metadata.made.get("clip_from", "")).partition(" ")[0]
+            clip = packaged_file(distribution, str(stream.metadata.made.get("clip"))).path if distribution else None
+        return None if clip is None else region_motion(clip, stream.frames)
+    except VrexError:
+        return None
+
+
+def _traces(inputs: list[Path], knobs: BenchKnobs, out: Path) -> list[tuple[Path, Path | None]]:
+    """The traces, each with its clip if that was given: traces are made of clips once."""
     import hashlib
 
     from vrex.console import progress_bar
     from vrex.errors import VrexError
     from vrex.trace.maker import Knobs, make_trace
 
-    traces = []
+    traces: list[tuple[Path, Path | None]] = []
     for path in inputs:
         try:
             with open(path, "rb") as file:
                 if file.read(4) == b"PAR1":
-                    traces.append(path)
+                    traces.append((path, None))
                     continue
                 file.seek(0)
                 digest = hashlib.file_digest(file, "sha256").hexdigest()[:8]
@@ -131,5 +149,5 @@ def _traces(inputs: list[Path], knobs: BenchKnobs, out: Path) -> list[Path]:
         if not trace.exists():
             with progress_bar(f"{path.name} to trace", "frames") as bar:
                 make_trace(path, trace, Knobs(**given), f"vrex bench {path.name}", progress=bar)
-        traces.append(trace)
+        traces.append((trace, path))
     return traces

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from vrex.bench.stream import Birth, Read, Stream
 from vrex.runtime.core_watch import CoreWatch
+from vrex.runtime.lstm import Regions
 from vrex.runtime.policy import ALL, Lines, Predictors, RetrievalPolicy
 from vrex.runtime.templates import Template, visit_order
 from vrex.trace.address_map import LineArray
@@ -203,14 +204,15 @@ class Follower:
         prefetch: float | None = None,
     ) -> None:
         self._stream = stream
-        self._core = core if predictors.tlevels else None
+        self._core = core if predictors.tlevels or predictors.lstm else None
         self._prefetch = prefetch
         if self._core is not None:
             self._core.rewind()
         tlevels = None if self._core is None else self._tlevels
         kv = stream.geometry.address_map
         order = visit_order(Template.of_attention(kv), kv)
-        self.policy = RetrievalPolicy(kv, stream.tiles, predictors, tlevels, order)
+        regions = Regions(kv, stream.geometry.grid) if predictors.lstm and self._core is not None else None
+        self.policy = RetrievalPolicy(kv, stream.tiles, predictors, tlevels, order, regions)
 
     def _tlevels(self, first: int, count: int) -> npt.NDArray[np.uint8]:
         assert self._core is not None
@@ -228,6 +230,8 @@ class Follower:
                 yield Followed(event, self._places(np.concatenate([*event.heads.values()])), nothing)
                 continue
             places = self._places(event.lines)
+            if self._stream.motion is not None and event.frame < len(self._stream.motion):
+                self.policy.motion = self._stream.motion[event.frame]
             self.policy.read(event.frame, event.group, event.tile, places)
             if self._core is not None:
                 self._core.read(event.lines, int(event.time_ns[0]))

@@ -21,7 +21,7 @@ DEFINITION = (
 )
 
 #: Those that are switched off one by one.
-PREDICTORS = ("tlevels", "history", "templates")
+PREDICTORS = ("tlevels", "history", "lstm", "templates")
 
 
 def hit_rate_table(stream: Stream, knobs: BenchKnobs, transport: str, with_peers: bool, bars: Bars) -> Table:

@@ -65,6 +65,9 @@ class Stream:
     lines : int
         Lines born in all: what a residency is a share of.
 
+    motion : numpy.ndarray, shape (frames, regions), or None
+        How much moves in each frame's regions, in pixels at 1080p; for whoever knows the clip to set.
+
     Raises
     ------
     TraceError
@@ -93,6 +96,7 @@ class Stream:
                 self.tiles = max(self.tiles, int(chunk.tile.max()) + 1)
         if not self.reads:
             raise TraceError(f"{path}: holds no accesses; make one with 'vrex trace make'")
+        self.motion: npt.NDArray[np.float64] | None = None
         self.groups = tuple(sorted(groups))
         self.reads_per_frame = int(reads.max())
         gaps = np.diff(begins[begins >= 0])

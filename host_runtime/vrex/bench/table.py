@@ -45,7 +45,9 @@ class Table:
 
         table = RichTable(title=self.title, caption=self.definition, title_justify="left", caption_justify="left")
         for number, column in enumerate(self.columns):
-            table.add_column(column, justify="left" if number == 0 else "right", no_wrap=number == 0)
+            # Figures are never cut short; on a narrow terminal names break, and columns' heads.
+            width = max((len(_text(row[number])) for row in self.rows), default=0) if number else None
+            table.add_column(column, justify="right" if number else "left", min_width=width, overflow="fold")
         for row in self.rows:
             table.add_row(*map(_text, row))
         return table

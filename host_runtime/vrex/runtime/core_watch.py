@@ -28,6 +28,11 @@ MOST_LINE_SHIFT = 24
 MOST_TICK_SHIFT = 24
 
 
+def smallest_granule(lines: int, entries: int) -> int:
+    """LINE_SHIFT of the smallest granule with which so many lines fit a table."""
+    return LINE_BITS + max(0, -(-lines // entries) - 1).bit_length()
+
+
 @dataclass(frozen=True)
 class WatchSettings:
     """How the core is programmed for a stream.
@@ -62,12 +67,13 @@ class WatchSettings:
         entries : int
             Slots of the table.
         """
-        shift = max(0, (-(-lines // entries) - 1).bit_length())
+        line_shift = min(smallest_granule(lines, entries), MOST_LINE_SHIFT)
+        shift = line_shift - LINE_BITS
         tick = max(0, -(-frame_ns // (CLOCK_NS * TICKS_PER_FRAME)) - 1).bit_length()
         coarser = max(0, (frame_ns // (2 * CLOCK_NS * max(1, reads_per_frame))).bit_length() - 1)
         tick = min(tick, MOST_TICK_SHIFT)
         return cls(
-            line_shift=min(LINE_BITS + shift, MOST_LINE_SHIFT),
+            line_shift=line_shift,
             tick_shift=tick,
             t3_count=min(COUNTS[0] << shift, 0xFFFF),
             t2_count=min(COUNTS[1] << shift, 0xFFFF),

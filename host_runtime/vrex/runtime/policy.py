@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from vrex.runtime.lstm import Regions
 from vrex.trace.address_map import LINE_BYTES, AddressMap
 
 Lines = npt.NDArray[np.int64]
@@ -37,6 +38,9 @@ MOST_TILES = 16
 
 #: Frames of a line's history that its context holds.
 HISTORY_FRAMES = 6
+
+#: Bits of a number up to 255.
+_LOG2 = np.array([number.bit_length() for number in range(256)])
 
 
 @dataclass(frozen=True)
@@ -124,9 +128,13 @@ class RetrievalPolicy:
     order : numpy.ndarray of int, shape (groups,), optional
         The place of each group in the kernel's order, from `vrex.runtime.templates`; layer by layer and head by head
         unless given.
+    regions : Regions, optional
+        The LSTM; without, or without T-levels to feed it, `predictors.lstm` has nothing to say.
 
     Attributes
     ----------
+    motion : numpy.ndarray, shape (regions,)
+        How much moves in the present frame, in pixels at 1080p; for whoever knows to set.
     likely : numpy.ndarray of float32, shape (lines,)
         For each line, the probability that its next visit reads it.
     """
@@ -138,9 +146,12 @@ class RetrievalPolicy:
         predictors: Predictors = ALL,
         tlevels: TLevels | None = None,
         order: npt.NDArray[np.int64] | None = None,
+        regions: Regions | None = None,
     ) -> None:
         self.predictors = predictors
-        self._tlevels = tlevels if predictors.tlevels else None
+        self._regions = regions if predictors.lstm and tlevels is not None else None
+        self._tlevels = tlevels if predictors.tlevels or self._regions is not None else None
+        self.motion = np.zeros(0 if regions is None else regions.count)
         self._tiles = min(tiles, MOST_TILES)
         groups = kv.layers * kv.heads
         self._order = np.arange(groups) if order is None else order
@@ -155,13 +166,15 @@ class RetrievalPolicy:
         # Of each line: a 1, then one bit a frame since its birth, the newest last; tiles of the last visit that read it
         # and of the one before that; those of the present visit.
         self._history = np.ones(lines, np.int32)
+        self._visits_read = np.zeros(lines, np.uint8)
+        self._visits_since = np.zeros(lines, np.uint8)
         self._level = np.zeros(lines, np.uint8)
         self._region = np.zeros(lines, np.uint8)
         self._last = np.zeros(lines, np.uint16)
         self._before_last = np.zeros(lines, np.uint16)
         self._present = np.zeros(lines, np.uint16)
         self._tile_counts = np.array([mask.bit_count() for mask in range(1 << self._tiles)], np.uint8)
-        self._visits = ReuseTable(groups, (2 + 2, HISTORY_FRAMES - 1, 2 + 2), keep=0.95)
+        self._visits = ReuseTable(groups, (2 + 2, HISTORY_FRAMES, 2 + 2), keep=0.95)
         self._later_tiles = ReuseTable(groups, (3,), keep=0.98)
         self._visit: tuple[int, int] | None = None  # frame and group
         self._tile = 0
@@ -218,11 +231,18 @@ class RetrievalPolicy:
         bit = 1 << HISTORY_FRAMES
         history = self._history[written] << 1 | read
         self._history[written] = np.where(history >= 2 * bit, history & (bit - 1) | bit, history)
+        self._visits_read[written] += (read & (self._visits_read[written] < 255)).astype(np.uint8)
+        since = self._visits_since[written]
+        self._visits_since[written] = np.where(read, 0, np.minimum(since, 254) + 1)
         self._before_last[written] = np.where(read, self._last[written], self._before_last[written])
         self._last[written] = np.where(read, self._present[written], self._last[written])
         self._present[written] = 0
         if self._tlevels is not None:
-            self._level[written] = self._tlevels(written.start, written.stop - written.start)
+            levels = self._tlevels(written.start, written.stop - written.start)
+            if self.predictors.tlevels:
+                self._level[written] = levels
+            if self._regions is not None:
+                self._region[written] = self._regions.judge(group, levels, self.motion)
         self.likely[written] = self._visits.probability(group)[self._context(written)]
 
     # What it makes of it
@@ -291,9 +311,14 @@ class RetrievalPolicy:
             tiles = np.minimum(self._tile_counts[self._last[lines]], 3)
             tiles = np.where(self._history[lines] & 1, tiles, 0)
             history = self._history[lines].astype(np.int64)
-            # The coarsest part: the last two frames, and the tiles; then what was before.
+            # The coarsest part: the last two frames, and the tiles. Then what was before, or, of a line that has not
+            # been read for all of its history, how long that is ago, and how often it was read, by powers of two.
             short = (history & 3) << 2 | tiles
-            context |= (short << (HISTORY_FRAMES - 1) | history >> 2) << 4
+            since = np.minimum(_LOG2[self._visits_since[lines]] - 2, 7)
+            often = np.minimum(_LOG2[self._visits_read[lines]], 3)
+            forgotten = history == 1 << HISTORY_FRAMES
+            older = np.where(forgotten, 1 << HISTORY_FRAMES - 1 | since << 2 | often, history >> 2)
+            context |= (short << HISTORY_FRAMES | older) << 4
         return context
 
     def _tile_context(self, lines: slice, tile: int, read: npt.NDArray[np.int64]) -> Lines:
