@@ -171,10 +171,19 @@ class Retrieval:
         self.release()
 
 
-def lines_of(kv: AddressMap, request: Request) -> npt.NDArray[np.uint64]:
+def lines_of(
+    kv: AddressMap, request: Request, scattered: npt.NDArray[np.int64] | None = None
+) -> npt.NDArray[np.uint64]:
     """The lines that hold what a request asks for, each once, ascending: one status byte each.
 
     At most ``token_count * kv.lines_per_token``. Small heads share lines, so it may be fewer.
+
+    Parameters
+    ----------
+    kv : AddressMap
+    request : Request
+    scattered : numpy.ndarray of int, shape (n,), optional
+        Tokens to ask for, instead of the request's run of them.
 
     Returns
     -------
@@ -185,7 +194,9 @@ def lines_of(kv: AddressMap, request: Request) -> npt.NDArray[np.uint64]:
     ValueError
         The request is outside the layout.
     """
-    tokens = request.first_token + np.arange(request.token_count, dtype=np.int64)
+    tokens = scattered
+    if tokens is None:
+        tokens = request.first_token + np.arange(request.token_count, dtype=np.int64)
     starts = kv.address(request.layer, request.head, tokens, request.stream)
     size = kv.token_bytes if request.kind == Kind.BOTH else kv.token_bytes - kv.value_offset
     if request.kind == Kind.V:
@@ -338,7 +349,9 @@ class Driver:
         memory[RETRIEVE.itemsize : needed] = answer.status
         return 0
 
-    def nv_kvmem_retrieve(self, request: Request) -> Process[Retrieval]:
+    def nv_kvmem_retrieve(
+        self, request: Request, scattered: npt.NDArray[np.int64] | None = None
+    ) -> Process[Retrieval]:
         """What a kernel's tile does, as a process: ask; hit: go on; miss: wait for the fill, other tiles running on.
 
         ::
@@ -349,6 +362,8 @@ class Driver:
         Parameters
         ----------
         request : Request
+        scattered : numpy.ndarray of int, shape (n,), optional
+            The tokens that a tile gathers, at least one, instead of the request's run of them: asked for in one go.
 
         Returns
         -------
@@ -364,7 +379,7 @@ class Driver:
         self._check(request)
         start = self._now
         deadline = start + self.timeout_ns
-        lines = lines_of(self.kv, request)
+        lines = lines_of(self.kv, request, scattered)
         tracked, tlevels = yield from self._ask(request, lines, deadline)
         numbers: list[int] = lines.tolist()
         resident = np.array([line in self.residency for line in numbers])

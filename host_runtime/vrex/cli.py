@@ -21,6 +21,8 @@ from vrex.errors import VrexError
 from vrex.mount.cli import EXAMPLES as MOUNT_EXAMPLES
 from vrex.mount.cli import mount
 from vrex.regs_cli import app as regs_app
+from vrex.run.cli import EXAMPLES as RUN_EXAMPLES
+from vrex.run.cli import run
 from vrex.session.cli import EXAMPLES as REPLAY_EXAMPLES
 from vrex.session.cli import replay
 from vrex.trace.cli import app as trace_app
@@ -45,6 +47,7 @@ app.command(epilog=DOCTOR_EXAMPLES)(doctor)
 app.add_typer(regs_app, name="regs")
 app.command(epilog=REPLAY_EXAMPLES)(replay)
 app.command(epilog=MOUNT_EXAMPLES)(mount)
+app.command(epilog=RUN_EXAMPLES)(run)
 app.command(epilog=CALIBRATE_EXAMPLES)(calibrate)
 app.command(epilog=BENCH_EXAMPLES)(bench)
 app.command(epilog=TRAIN_EXAMPLES)(train)

@@ -10,7 +10,6 @@ Nothing is ever dropped or changed: collecting a line forgets a copy.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -20,16 +19,17 @@ import numpy.typing as npt
 import simpy
 
 from kv_asu_firmware.dma import ORIN_NX_NVME, DmaEngine, DmaParams
-from kv_asu_firmware.driver import Driver, Process, Request, Retrieval
+from kv_asu_firmware.driver import Driver, Request, Retrieval
 from kv_asu_firmware.residency import Bank
 from kv_asu_firmware.retrieve_abi import Flag, Status
 from vrex.errors import DeviceGoneError, KvAsuTimeoutError, KvCacheFull
 from vrex.runtime.core_watch import CoreWatch, WatchSettings
+from vrex.runtime.lstm import Regions
 from vrex.runtime.metrics import FrameMetrics, Totals
 from vrex.runtime.near_memory import Bytes, NearMemory
 from vrex.runtime.policy import ALL, Lines, Predictors, RetrievalPolicy
 from vrex.runtime.templates import Template, visit_order
-from vrex.trace.address_map import LINE_BYTES, AddressMap
+from vrex.trace.address_map import LINE_BYTES, AddressMap, LineArray, PatchGrid
 
 if TYPE_CHECKING:
     from vrex.transports.base import Bus
@@ -53,19 +53,21 @@ class SwapIn:
         Lines asked for; those that were resident; those that had to come, of which some may have been on their way.
     device_time_ns : int
         Until the last of them was there.
+    hit_lines : numpy.ndarray of uint64, shape (hits,)
+        The line numbers of those that were resident.
     """
 
     lines: int
     hits: int
     moved: int
     device_time_ns: int
-    _retrievals: Sequence[Retrieval] = ()
+    hit_lines: LineArray
+    _retrieval: Retrieval | None = None
 
     def release(self) -> None:
         """The lines have been read. Again does nothing."""
-        for retrieval in self._retrievals:
-            retrieval.release()
-        self._retrievals = ()
+        if self._retrieval is not None:
+            self._retrieval.release()
 
     def __enter__(self) -> Self:
         return self
@@ -97,6 +99,8 @@ class DynamicRetrievalCache:
         Tiles into which the kernel cuts a visit of a (layer, head).
     frame_ns : int
         From one frame to the next, by which the core's tick is chosen.
+    grid : PatchGrid, optional
+        How a frame's tokens tile its picture; without, the LSTM has nothing to say.
     settings : WatchSettings, optional
         How the core is programmed; by the stream's longest length and the core's table unless given.
     dma : DmaParams
@@ -134,6 +138,7 @@ class DynamicRetrievalCache:
         predictors: Predictors = ALL,
         tiles: int = 16,
         frame_ns: int = 33_333_333,
+        grid: PatchGrid | None = None,
         settings: WatchSettings | None = None,
         dma: DmaParams = ORIN_NX_NVME,
         heartbeat: bool = False,
@@ -168,14 +173,15 @@ class DynamicRetrievalCache:
             self.env.process(self.dma.heartbeat())
         self._driver = Driver(self._watch.bus, kv, self.near, self.dma, line_shift=settings.line_shift)
         order = visit_order(Template.of_attention(kv), kv)
-        self.policy = RetrievalPolicy(kv, tiles, predictors, self._tlevels, order)
+        regions = Regions(kv, grid) if grid is not None and predictors.lstm else None
+        self.policy = RetrievalPolicy(kv, tiles, predictors, self._tlevels, order, regions)
         self._gc_threshold = gc_threshold
         self._tokens = [0] * kv.layers
         self._visit: tuple[int, int] | None = None
         self._tile = 0
         self._ahead: set[int] = set()  # lines brought ahead that nobody has asked for yet
         self._bytes_before = 0
-        self._began_ns = 0
+        self._began_ns: int | None = None  # the frame's first KV, or retrieval
         self.frame = FrameMetrics(0)
         self.totals = Totals()
 
@@ -221,6 +227,7 @@ class DynamicRetrievalCache:
                 f"layer {layer} holds {first} tokens of at most {kv.max_tokens}, no room for {count} more: "
                 "a longer --max-model-len makes room"
             )
+        self._begin()
         tokens = first + np.arange(count)
         lines = [self._lines(layer, head, tokens) for head in range(kv.heads)]
         new = np.unique(np.concatenate(lines))
@@ -270,7 +277,8 @@ class DynamicRetrievalCache:
         places = self._lines(layer, head, wanted)
         asked_by = self.frame.frame if frame is None else frame
         if not len(wanted):
-            return SwapIn(0, 0, 0, 0)
+            return SwapIn(0, 0, 0, 0, np.zeros(0, np.uint64))
+        self._begin()
         kept = (places + self._first_line).tolist()
         self.near.hold(kept)
         try:
@@ -280,14 +288,11 @@ class DynamicRetrievalCache:
             self._visit = asked_by, group
             self.policy.read(asked_by, group, self._tile, places)
             self._make_room(coming)
-            requests = [
-                Request(0, layer, head, start, count, min_tlevel=min_tlevel, frame=asked_by)
-                for start, count in _runs(wanted)
-            ]
-            retrievals = self._retrieve(requests)
+            request = Request(0, layer, head, int(wanted[0]), min_tlevel=min_tlevel, frame=asked_by)
+            retrieval = self._retrieve(request, wanted)
         finally:
             self.near.release(kept)
-        return self._account(retrievals, places)
+        return self._account(retrieval)
 
     def read(
         self, layer: int, head: int, tokens: npt.ArrayLike, min_tlevel: int = 0, *, frame: int | None = None
@@ -312,11 +317,10 @@ class DynamicRetrievalCache:
                 empty = np.empty((0, self.kv.head_size), self.element)
                 return empty, empty.copy()
             self._driver.advance_core()
-            hit = [lines[status & Status.RESIDENT != 0] for lines, status in _statuses(held)]
-            self._watch.bus.observe(np.concatenate(hit) * np.uint64(LINE_BYTES))
+            self._watch.bus.observe(held.hit_lines * np.uint64(LINE_BYTES))
             return self._gather(layer, head, wanted)
 
-    def prefetch_likely(self, layer: int, head: int, likely: float = 0.5) -> int:
+    def prefetch_likely(self, layer: int, head: int, likely: float = 0.5, min_tlevel: int = 0) -> int:
         """Begin to bring ahead what the policy thinks at least so likely to be read in the next visit of a head.
 
         Returns
@@ -327,7 +331,7 @@ class DynamicRetrievalCache:
         places = self.policy.expected(layer * self.kv.heads + head, likely)
         tokens = self.kv.locate_line((places + self._first_line).astype(np.uint64)).token
         tokens = np.unique(tokens)
-        return self.prefetch(tokens[tokens < self._tokens[layer]], layer, head)
+        return self.prefetch(tokens[tokens < self._tokens[layer]], layer, head, min_tlevel)
 
     def prefetch(self, tokens: npt.ArrayLike, layer: int, head: int, min_tlevel: int = 0) -> int:
         """Begin to bring tokens' missing lines ahead, as far as there is room for lines brought ahead and in the queue.
@@ -343,29 +347,30 @@ class DynamicRetrievalCache:
             As for `swap_in`.
         """
         wanted = self._checked_tokens(tokens, layer, head)
-        capacity = self.near.capacity(Bank.PREFETCH)
-        begun = 0
-        for start, count in _runs(wanted):
-            run = self._lines(layer, head, np.arange(start, start + count))
-            missing = run[~self._has_place(run)]
-            if not len(missing) or len(missing) > capacity or not self.dma.free(Bank.PREFETCH):
-                continue
-            request = Request(
-                0, layer, head, start, count, min_tlevel=min_tlevel, flags=Flag.PREFETCH | Flag.NO_WAIT,
-                frame=self.frame.frame,
-            )  # fmt: skip
-            try:
-                self._retrieve([request])
-            except OSError as error:
-                if error.errno != errno.EAGAIN:
-                    raise
-                break
-            queued = missing[self._has_place(missing)]
-            self._ahead.update(queued.tolist())
-            begun += len(queued)
-        self.frame.prefetched += begun
-        self.frame.moved += begun
-        return begun
+        lines = self._lines(layer, head, wanted)
+        missing = lines[~self._has_place(lines)]
+        # No more than there is room for, in the bank and in the queue; a burst takes an entry, and a line at the least.
+        room = min(self.near.capacity(Bank.PREFETCH), len(missing))
+        while room and len(self.dma.merge(missing[:room].tolist(), Bank.PREFETCH)) > self.dma.free(Bank.PREFETCH):
+            room //= 2
+        if not room:
+            return 0
+        first = self.kv.locate_line((missing[:room] + self._first_line).astype(np.uint64)).token
+        request = Request(
+            0, layer, head, int(first[0]), min_tlevel=min_tlevel, flags=Flag.PREFETCH | Flag.NO_WAIT,
+            frame=self.frame.frame,
+        )  # fmt: skip
+        try:
+            self._retrieve(request, np.unique(first))
+        except OSError as error:
+            if error.errno != errno.EAGAIN:  # no room after all: what is brought ahead may be left out
+                raise
+            return 0
+        queued = missing[self._has_place(missing)].tolist()
+        self._ahead.update(queued)
+        self.frame.prefetched += len(queued)
+        self.frame.moved += len(queued)
+        return len(queued)
 
     # Time
 
@@ -378,12 +383,17 @@ class DynamicRetrievalCache:
             The number of the frame that begins; one more than the last unless given.
         """
         over = self.frame
-        over.latency_ms = (self.now_ns - self._began_ns) / 1e6
+        over.latency_ms = 0.0 if self._began_ns is None else (self.now_ns - self._began_ns) / 1e6
         over.moved_bytes = self.dma.bytes_moved - self._bytes_before
         self.totals.add(over)
-        self._began_ns, self._bytes_before = self.now_ns, self.dma.bytes_moved
+        self._began_ns, self._bytes_before = None, self.dma.bytes_moved
         self.frame = FrameMetrics(over.frame + 1 if following is None else following)
         return over
+
+    def _begin(self) -> None:
+        """A frame begins with its first KV, or retrieval."""
+        if self._began_ns is None:
+            self._began_ns = self.now_ns
 
     @property
     def now_ns(self) -> int:
@@ -507,7 +517,7 @@ class DynamicRetrievalCache:
         self._driver.advance_core()
         most = self._gc_threshold * self.near.capacity(Bank.DEMAND)
         for _ in range(_COLD_ROUNDS):
-            if self.near.capacity(Bank.DEMAND) - self.near.free(Bank.DEMAND) + coming < most:
+            if self.near.capacity(Bank.DEMAND) - self.near.free(Bank.DEMAND) + coming <= most:
                 return
             cold = self._watch.cold_lines(COLD_BATCH)
             for line in (line for run in cold for line in run):
@@ -518,66 +528,37 @@ class DynamicRetrievalCache:
             if len(cold) < COLD_BATCH // 2:  # the list is as good as empty
                 return
 
-    def _retrieve(self, requests: Sequence[Request]) -> list[Retrieval]:
-        """Send requests to the driver, all at once, and wait for all of them."""
-        answers: list[Retrieval] = []
-        failures: list[OSError] = []
+    def _retrieve(self, request: Request, tokens: Lines) -> Retrieval:
+        """Send a request to the driver, and wait for it."""
+        try:
+            answer = self.env.run(until=self.env.process(self._driver.nv_kvmem_retrieve(request, tokens)))
+        except OSError as error:
+            match error.errno:
+                case errno.ENODEV:
+                    raise DeviceGoneError("the KV-ASU is not active: `vrex doctor` finds the missing link") from None
+                case errno.ETIMEDOUT:
+                    raise KvAsuTimeoutError(f"far memory is too slow: {error.strerror}") from None
+            raise
+        assert isinstance(answer, Retrieval)
+        return answer
 
-        def one(request: Request) -> Process[None]:
-            try:
-                answers.append((yield from self._driver.nv_kvmem_retrieve(request)))
-            except OSError as error:
-                failures.append(error)
-
-        self.env.run(until=simpy.AllOf(self.env, [self.env.process(one(request)) for request in requests]))
-        if not failures:
-            return answers
-        for answer in answers:
-            answer.release()
-        match failures[0].errno:
-            case errno.ENODEV:
-                raise DeviceGoneError("the KV-ASU is not active: `vrex doctor` finds the missing link")
-            case errno.ETIMEDOUT:
-                raise KvAsuTimeoutError(f"far memory is too slow: {failures[0].strerror}")
-        raise failures[0]
-
-    def _account(self, retrievals: list[Retrieval], places: Lines) -> SwapIn:
-        frame = self.frame
-        seen: set[int] = set()
-        hits = 0
-        for retrieval in retrievals:
-            for line, status in zip(retrieval.lines.tolist(), retrieval.status.tolist(), strict=True):
-                if line in seen:  # two runs of tokens share it
-                    continue
-                seen.add(line)
-                level, hit = status & Status.TLEVEL, bool(status & Status.RESIDENT)
-                hits += hit
-                frame.level_lines[level] += 1
-                frame.level_hits[level] += hit
-        ahead = self._ahead.intersection(places.tolist())
+    def _account(self, retrieval: Retrieval) -> SwapIn:
+        frame, lines = self.frame, len(retrieval.lines)
+        hit = retrieval.status & Status.RESIDENT != 0
+        level = retrieval.status & Status.TLEVEL
+        asked, found = np.bincount(level, minlength=4), np.bincount(level[hit], minlength=4)
+        frame.level_lines = (frame.level_lines + asked).tolist()
+        frame.level_hits = (frame.level_hits + found).tolist()
+        ahead = self._ahead.intersection((retrieval.lines.astype(np.int64) - self._first_line).tolist())
         frame.prefetch_hits += len(ahead)
         self._ahead -= ahead
-        took = max(retrieval.device_time_ns for retrieval in retrievals)
-        frame.lines += len(places)
+        hits = int(hit.sum())
+        frame.lines += lines
         frame.hits += hits
-        frame.moved += len(places) - hits
-        frame.retrievals_ns.append(took)
+        frame.moved += lines - hits
+        frame.retrievals_ns.append(retrieval.device_time_ns)
         frame.queue_depth = max(frame.queue_depth, self.dma.depth)
-        return SwapIn(len(places), hits, len(places) - hits, took, retrievals)
-
-
-def _runs(tokens: Lines) -> Iterator[tuple[int, int]]:
-    """Ascending tokens as runs: first, and how many."""
-    if not len(tokens):
-        return
-    cuts = [0, *(np.flatnonzero(np.diff(tokens) != 1) + 1).tolist(), len(tokens)]
-    for start, end in zip(cuts, cuts[1:], strict=False):
-        yield int(tokens[start]), end - start
-
-
-def _statuses(held: SwapIn) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8]]]:
-    for retrieval in held._retrievals:
-        yield retrieval.lines, retrieval.status
+        return SwapIn(lines, hits, lines - hits, retrieval.device_time_ns, retrieval.lines[hit], retrieval)
 
 
 def _element(kv: AddressMap, element: npt.DTypeLike | None) -> np.dtype[Any]:
