@@ -176,7 +176,12 @@ def test_peers_are_asked_for_the_same_lines_ahead(stream: Stream) -> None:
 
 def test_the_command(stream: Stream, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     knobs = tmp_path / "knobs.toml"
-    frozen = FROZEN.read_text().replace("[0.05, 0.10, 0.15, 0.20, 0.37]", "[0.3]").replace("[11, 16]", "[8]")
+    frozen = (
+        FROZEN.read_text()
+        .replace("300_000", "500")
+        .replace("[0.05, 0.10, 0.15, 0.20, 0.37]", "[0.3]")
+        .replace("[11, 16]", "[8]")
+    )
     knobs.write_text(frozen.replace("[0.10, 0.15, 0.20]", "[0.3]"))
     command = ["bench", str(stream.path), "--transport", "model", "--knobs", str(knobs), "--out", str(tmp_path / "out")]
     assert main([*command, "--json"]) == 0
@@ -203,7 +208,7 @@ def test_wrong_usage_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["bench", "--out", str(tmp_path / "none.mp4" / "x"), "--knobs", str(tmp_path / "none.toml")]) == 1
     errors = capsys.readouterr().err.splitlines()
     assert len(errors) == 3
-    assert "'speeed' is not one of hit-rate, prefetch" in errors[0]
+    assert "'speeed' is not one of hit-rate, prefetch, reuse" in errors[0]
     assert "none.mp4: cannot be read" in errors[1]
     assert "none.toml: cannot be read" in errors[2]
 

@@ -23,7 +23,7 @@ EXAMPLES = """Examples:
 #: The trace that comes with a checkout.
 DEFAULT_TRACE = Path(__file__).parents[3] / "examples" / "traces" / "bikes.parquet"
 
-TABLES = ("hit-rate", "prefetch")
+TABLES = ("hit-rate", "prefetch", "reuse", "latency", "speed")
 _TRANSPORTS = ("rtl", "model")
 
 
@@ -103,10 +103,14 @@ def bench(
 
 def _measure(name: str, stream: Stream, knobs: BenchKnobs, transport: str, peers: bool) -> Table:
     from vrex.bench.hit_rate_table import hit_rate_table
+    from vrex.bench.latency_table import latency_table
     from vrex.bench.prefetch_table import prefetch_table
+    from vrex.bench.reuse_table import reuse_table
+    from vrex.bench.speed_table import speed_table
     from vrex.console import progress_bar
 
-    return {"hit-rate": hit_rate_table, "prefetch": prefetch_table}[name](stream, knobs, transport, peers, progress_bar)
+    measures = (hit_rate_table, prefetch_table, reuse_table, latency_table, speed_table)
+    return dict(zip(TABLES, measures, strict=True))[name](stream, knobs, transport, peers, progress_bar)
 
 
 def _motion(stream: Stream, clip: Path | None) -> Any:

@@ -82,14 +82,15 @@ class Pool:
         self.resident = np.zeros(0, np.int64)  # the same, as a list
         self._is_ahead = np.zeros(len(policy.likely), bool)  # brought ahead, and not asked for yet
 
-    def ask(self, places: Lines) -> None:
-        """A tile asks for lines; what is missing comes."""
+    def ask(self, places: Lines) -> Lines:
+        """A tile asks for lines; what is missing comes, and is given back."""
         missing = places[~self._is_resident[places]]
         self.useful += int(self._is_ahead[places].sum())
         self._is_ahead[places] = False
         self.hits += len(places) - len(missing)
         self.moved += len(missing)
         self._take(missing, keep=places)
+        return missing
 
     def admit(self, places: Lines) -> None:
         """Lines are born."""

@@ -18,12 +18,15 @@ class BenchKnobs:
 
     Parameters
     ----------
-    trace, hit_rate, prefetch : dict
+    trace, hit_rate, prefetch, reuse, latency, speed : dict
     """
 
     trace: dict[str, Any]
     hit_rate: dict[str, Any]
     prefetch: dict[str, Any]
+    reuse: dict[str, Any]
+    latency: dict[str, Any]
+    speed: dict[str, Any]
 
     @classmethod
     def read(cls, path: Path = FROZEN) -> BenchKnobs:
@@ -51,7 +54,8 @@ def _alike(value: Any, model: Any) -> bool:
     if isinstance(model, list):
         return isinstance(value, list) and bool(value) and all(_alike(item, model[0]) for item in value)
     if isinstance(model, float):
-        return isinstance(value, float | int) and not isinstance(value, bool) and 0 < value <= 1
+        most = 1 if model <= 1 else float("inf")  # what is no share has no upper end
+        return isinstance(value, float | int) and not isinstance(value, bool) and 0 < value <= most
     return type(value) is type(model) and (not isinstance(value, int) or value >= 0)
 
 

@@ -133,11 +133,16 @@ class RetrievalPolicy:
 
     Attributes
     ----------
+    context_parts : tuple of int
+        Bits of a context's parts, for a `ReuseTable`.
     motion : numpy.ndarray, shape (regions,)
         How much moves in the present frame, in pixels at 1080p; for whoever knows to set.
     likely : numpy.ndarray of float32, shape (lines,)
         For each line, the probability that its next visit reads it.
     """
+
+    #: Recent history; what was before; T-level and region.
+    context_parts = (2 + 2, HISTORY_FRAMES, 2 + 2)
 
     def __init__(
         self,
@@ -174,7 +179,7 @@ class RetrievalPolicy:
         self._before_last = np.zeros(lines, np.uint16)
         self._present = np.zeros(lines, np.uint16)
         self._tile_counts = np.array([mask.bit_count() for mask in range(1 << self._tiles)], np.uint8)
-        self._visits = ReuseTable(groups, (2 + 2, HISTORY_FRAMES, 2 + 2), keep=0.95)
+        self._visits = ReuseTable(groups, self.context_parts, keep=0.95)
         self._later_tiles = ReuseTable(groups, (3,), keep=0.98)
         self._visit: tuple[int, int] | None = None  # frame and group
         self._tile = 0
@@ -260,6 +265,14 @@ class RetrievalPolicy:
                 np.maximum(here[: len(self._soon)], self._soon, out=here[: len(self._soon)])
             self._worth_is_stale = False
         return self._worth
+
+    def contexts(self, group: int) -> Lines:
+        """What the predictors say of each written line of a group: a context of parts `context_parts`."""
+        return self._context(self._slice(group))
+
+    def levels(self, group: int) -> npt.NDArray[np.uint8]:
+        """T-levels of the written lines of a group when its last visit ended; 0 when they have no say."""
+        return self._level[self._slice(group)]
 
     def expected(self, group: int, likely: float) -> Lines:
         """The lines of a group that its next visit reads with at least this probability, ascending."""
