@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from kv_asu_firmware.dma import ORIN_NX_DRAM, ORIN_NX_NVME, DmaEngine, DmaParams
 from kv_asu_firmware.residency import Bank
 from small_streams import write_stream
-from vrex.bench.hit_rate import TLevelTape
+from vrex.bench.bytes_table import bytes_table, drive_bytes, first_retrieval
+from vrex.bench.hit_rate import TLevelTape, hit_rates
 from vrex.bench.jobs import new_watch
 from vrex.bench.knobs import BenchKnobs
 from vrex.bench.latency_table import (
@@ -132,7 +133,8 @@ def test_times_by_hand() -> None:
 
 def test_blocks_are_kept_by_recency() -> None:
     blocks = Blocks(2)
-    assert [blocks.ask(asked) for asked in ([1, 2], [1], [3], [2], [1, 2, 3])] == [2, 0, 1, 1, 2]
+    asked = ([1, 2], [1], [3], [2], [1, 2, 3])
+    assert [blocks.ask(each) for each in asked] == [[1, 2], [], [3], [2], [1]]
 
 
 def test_the_latency_table(stream: Stream, knobs: BenchKnobs) -> None:
@@ -145,6 +147,31 @@ def test_the_latency_table(stream: Stream, knobs: BenchKnobs) -> None:
         assert 0 <= median <= worst
         assert mean <= worst
         assert times_mean > 0 < times_worst
+
+
+def test_bytes_of_a_drive() -> None:
+    assert drive_bytes(np.array([0, 1, 15, 16, 40])) == 3 * 4096
+    assert drive_bytes(np.zeros(0, np.int64)) == 0
+
+
+def test_a_first_retrieval_after_a_pause() -> None:
+    asleep, warm, awake = first_retrieval(np.arange(5, 8))
+    dma = ORIN_NX_NVME
+    expected = dma_ns(np.arange(5, 8), dma) / 1000
+    assert (warm, awake) == (expected, expected)
+    assert asleep == expected + dma.wake_up_ns / 1000
+
+
+def test_the_bytes_table(stream: Stream, knobs: BenchKnobs) -> None:
+    table = bytes_table(stream, knobs, "model", False, no_bars)
+    (plain, ahead, blocks) = table.rows
+    assert plain[3] == 1.0  # whoever asks has use for it
+    assert 0 < ahead[3] <= 1
+    assert 0 < blocks[3] < 1
+    assert plain[1] < plain[2]  # a drive reads more than it is asked for
+    core = TLevelTape(new_watch(stream, "model", 8))
+    (same,) = hit_rates(stream, [0.3], core=core)
+    assert plain[1] == pytest.approx(same.moved * 256 / 12 / 2**20)
 
 
 def test_the_speed_table(stream: Stream, knobs: BenchKnobs) -> None:

@@ -23,7 +23,7 @@ EXAMPLES = """Examples:
 #: The trace that comes with a checkout.
 DEFAULT_TRACE = Path(__file__).parents[3] / "examples" / "traces" / "bikes.parquet"
 
-TABLES = ("hit-rate", "prefetch", "reuse", "latency", "speed")
+TABLES = ("hit-rate", "prefetch", "reuse", "latency", "bytes", "speed")
 _TRANSPORTS = ("rtl", "model")
 
 
@@ -102,6 +102,7 @@ def bench(
 
 
 def _measure(name: str, stream: Stream, knobs: BenchKnobs, transport: str, peers: bool) -> Table:
+    from vrex.bench.bytes_table import bytes_table
     from vrex.bench.hit_rate_table import hit_rate_table
     from vrex.bench.latency_table import latency_table
     from vrex.bench.prefetch_table import prefetch_table
@@ -109,7 +110,7 @@ def _measure(name: str, stream: Stream, knobs: BenchKnobs, transport: str, peers
     from vrex.bench.speed_table import speed_table
     from vrex.console import progress_bar
 
-    measures = (hit_rate_table, prefetch_table, reuse_table, latency_table, speed_table)
+    measures = (hit_rate_table, prefetch_table, reuse_table, latency_table, bytes_table, speed_table)
     return dict(zip(TABLES, measures, strict=True))[name](stream, knobs, transport, peers, progress_bar)
 
 

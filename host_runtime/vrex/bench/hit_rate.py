@@ -96,8 +96,8 @@ class Pool:
         """Lines are born."""
         self._take(places[~self._is_resident[places]], keep=places)
 
-    def bring(self, places: Lines) -> None:
-        """Lines come ahead of their use, as far as they are worth more than what makes room for them."""
+    def bring(self, places: Lines) -> Lines:
+        """Lines come ahead of their use, as far as they are worth more than what makes room for them; those that do."""
         new = places[~self._is_resident[places]]
         worth = self._policy.worth
         new = new[np.argsort(-worth[new], kind="stable")][: self.places]
@@ -110,6 +110,7 @@ class Pool:
         self.moved += len(new)
         self._is_ahead[new] = True
         self._take(new, keep=new)
+        return new
 
     def _take(self, new: Lines, keep: Lines) -> None:
         short = len(self.resident) + len(new) - self.places

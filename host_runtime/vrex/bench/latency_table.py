@@ -112,17 +112,14 @@ class Blocks:
     places: int
     _near: OrderedDict[int, None] = field(default_factory=OrderedDict)
 
-    def ask(self, blocks: list[int]) -> int:
-        """A tile asks for blocks; how many were missing. They are near from now on."""
-        missing = 0
+    def ask(self, blocks: list[int]) -> list[int]:
+        """A tile asks for blocks; those that were missing. They are near from now on."""
+        missing = [block for block in blocks if block not in self._near]
         for block in blocks:
-            if block in self._near:
-                self._near.move_to_end(block)
-                continue
-            missing += 1
             self._near[block] = None
-            if len(self._near) > self.places:
-                self._near.popitem(last=False)
+            self._near.move_to_end(block)
+        while len(self._near) > self.places:
+            self._near.popitem(last=False)
         return missing
 
 
@@ -161,7 +158,7 @@ def latency_table(stream: Stream, knobs: BenchKnobs, transport: str, with_peers:
             if len(ahead):
                 pool.bring(ahead)
             missing = pool.ask(places)
-            missing_blocks = blocks.ask(_blocks(places, block_lines))
+            missing_blocks = len(blocks.ask(_blocks(places, block_lines)))
             requests += 1
             for tier, dma in tiers.items():
                 note(tier, "V-Rex", vrex_ns(len(places), 1, missing + stream.first_line, dma))
