@@ -23,7 +23,7 @@ EXAMPLES = """Examples:
 #: The trace that comes with a checkout.
 DEFAULT_TRACE = Path(__file__).parents[3] / "examples" / "traces" / "bikes.parquet"
 
-TABLES = ("hit-rate", "prefetch", "reuse", "latency", "bytes", "speed")
+TABLES = ("hit-rate", "prefetch", "reuse", "latency", "bytes", "speed", "fidelity")
 _TRANSPORTS = ("rtl", "model")
 
 
@@ -64,6 +64,7 @@ def bench(
     from vrex.bench.knobs import FROZEN, BenchKnobs
     from vrex.bench.peers import libcachesim
     from vrex.bench.stream import Stream
+    from vrex.console import stderr
     from vrex.errors import VrexError
     from vrex.files import check_file, whole_file
 
@@ -79,8 +80,13 @@ def bench(
     figures: dict[str, Any] = {"knobs": vars(frozen), "transport": transport, "traces": {}}
     for path, clip in _traces(inputs or [DEFAULT_TRACE], frozen, out):
         stream = Stream(path)
+        clip = clip or _packaged_clip(stream)
         stream.motion = _motion(stream, clip)
-        tables = [_measure(name, stream, frozen, transport, peers) for name in TABLES if not table or name in table]
+        wanted = [name for name in TABLES if not table or name in table]
+        if "fidelity" in wanted and clip is None:
+            wanted.remove("fidelity")
+            stderr.print(f"{path.name}: no table fidelity: it needs the clip; give that instead of its trace")
+        tables = [_measure(name, stream, clip, frozen, transport, peers) for name in wanted]
         figures["traces"][path.name] = {
             "made": stream.metadata.made,
             "motion": stream.motion is not None,
@@ -101,8 +107,9 @@ def bench(
         typer.echo(text)
 
 
-def _measure(name: str, stream: Stream, knobs: BenchKnobs, transport: str, peers: bool) -> Table:
+def _measure(name: str, stream: Stream, clip: Path | None, knobs: BenchKnobs, transport: str, peers: bool) -> Table:
     from vrex.bench.bytes_table import bytes_table
+    from vrex.bench.fidelity_table import fidelity_table
     from vrex.bench.hit_rate_table import hit_rate_table
     from vrex.bench.latency_table import latency_table
     from vrex.bench.prefetch_table import prefetch_table
@@ -110,20 +117,33 @@ def _measure(name: str, stream: Stream, knobs: BenchKnobs, transport: str, peers
     from vrex.bench.speed_table import speed_table
     from vrex.console import progress_bar
 
+    if name == "fidelity":
+        assert clip is not None
+        return fidelity_table(clip, knobs, progress_bar)
     measures = (hit_rate_table, prefetch_table, reuse_table, latency_table, bytes_table, speed_table)
-    return dict(zip(TABLES, measures, strict=True))[name](stream, knobs, transport, peers, progress_bar)
+    return dict(zip(TABLES, measures, strict=False))[name](stream, knobs, transport, peers, progress_bar)
+
+
+def _packaged_clip(stream: Stream) -> Path | None:
+    """The clip of a trace that was made of a packaged one, if the package is installed."""
+    from vrex.errors import VrexError
+    from vrex.trace.packaged import packaged_file
+
+    distribution, _, version = str(stream.metadata.made.get("clip_from", "")).partition(" ")
+    if not version:
+        return None
+    try:
+        return packaged_file(distribution, str(stream.metadata.made.get("clip"))).path
+    except VrexError:
+        return None
 
 
 def _motion(stream: Stream, clip: Path | None) -> Any:
     """How much moves in each region, where the clip is at hand; the LSTM does without otherwise."""
     from vrex.errors import VrexError
     from vrex.runtime.motion import region_motion
-    from vrex.trace.packaged import packaged_file
 
     try:
-        if clip is None:
-            distribution = str(stream.metadata.made.get("clip_from", "")).partition(" ")[0]
-            clip = packaged_file(distribution, str(stream.metadata.made.get("clip"))).path if distribution else None
         return None if clip is None else region_motion(clip, stream.frames)
     except VrexError:
         return None

@@ -18,7 +18,7 @@ class BenchKnobs:
 
     Parameters
     ----------
-    trace, hit_rate, prefetch, reuse, latency, speed : dict
+    trace, hit_rate, prefetch, reuse, latency, speed, fidelity : dict
     """
 
     trace: dict[str, Any]
@@ -27,6 +27,7 @@ class BenchKnobs:
     reuse: dict[str, Any]
     latency: dict[str, Any]
     speed: dict[str, Any]
+    fidelity: dict[str, Any]
 
     @classmethod
     def read(cls, path: Path = FROZEN) -> BenchKnobs:
