@@ -10,7 +10,9 @@ from vrex.bench.fidelity import (
     Error,
     HeavyHitters,
     attend,
+    even_sample,
     heaviest,
+    heaviest_and_sample,
     int4,
     spread_patches,
     whole_frames,
@@ -44,6 +46,17 @@ def test_who_keeps_which() -> None:
     assert whole_frames(50, 10, 25).tolist() == [*range(10), *range(40, 50)]
     assert whole_frames(50, 10, 5).tolist() == [*range(40, 50)]
     assert spread_patches(30, 10, 9).tolist() == [0, 4, 9, 10, 14, 19, 20, 24, 29]
+
+
+def test_a_sample_stands_for_the_others() -> None:
+    tokens, each = heaviest_and_sample(np.array([0, 9, 0, 0, 0, 0, 8, 0, 0, 0]), 4)
+    assert tokens.tolist() == [1, 3, 6, 8]  # of 0, 2, 3, 4, 5, 7, 8, 9, the third and the seventh
+    assert each.tolist() == [1, 4, 1, 4]
+    assert even_sample(np.arange(5), 9).tolist() == [0, 1, 2, 3, 4]
+    assert even_sample(np.arange(5), 0).tolist() == []
+    keys, values = np.zeros((4, 2), np.float32), np.array([[6, 0], [0, 6], [0, 6], [0, 6]], np.float32)
+    told = attend(np.ones((1, 2), np.float32), keys[:2], values[:2], np.array([1, 3], np.float32))
+    assert told.tolist() == attend(np.ones((1, 2), np.float32), keys, values).tolist() == [[1.5, 4.5]]
 
 
 def test_what_is_pruned_is_gone() -> None:
@@ -81,6 +94,7 @@ def test_methods_on_a_stream() -> None:
         heads.add(queries, keys, rng.normal(size=(2, 20, 32)).astype(np.float32), measured=frame >= 4)
     errors = {name: [error.relative for error in row] for name, row in heads.errors.items()}
     few = {name: row[0] for name, row in errors.items()}
+    assert few["retrieval and sample, exact"] < 0.1
     assert few["retrieval, exact"] < 0.05 > few["retrieval, by the frame before"]
     assert min(few["window with sinks"], few["frame sampling"]) > 0.3
     for name, row in errors.items():

@@ -20,9 +20,23 @@ INT4_SHARE = (4 * INT4_GROUP + 2 * 16) / (16 * INT4_GROUP)
 SINKS = 4
 
 
-def attend(queries: Floats, keys: Floats, values: Floats) -> Floats:
-    """Attention's output over the tokens given: queries (q, d), keys and values (n, d), scaled logits -> (q, d)."""
-    weights = softmax(queries @ keys.T)
+def attend(queries: Floats, keys: Floats, values: Floats, stands_for: Floats | None = None) -> Floats:
+    """Attention's output over the tokens given.
+
+    Parameters
+    ----------
+    queries : numpy.ndarray, shape (q, d)
+    keys, values : numpy.ndarray, shape (n, d)
+        Scaled so that queries @ keys.T are the logits.
+    stands_for : numpy.ndarray, shape (n,), optional
+        How many tokens each stands for; one unless given.
+
+    Returns
+    -------
+    numpy.ndarray, shape (q, d)
+    """
+    logits = queries @ keys.T
+    weights = softmax(logits if stands_for is None else logits + np.log(stands_for))
     output: Floats = weights @ values
     return output
 
@@ -46,6 +60,34 @@ def int4(values: Floats) -> Floats:
 def heaviest(mass: npt.NDArray[np.floating], count: int) -> Tokens:
     """The heaviest tokens, ascending."""
     return np.sort(np.argsort(-mass, kind="stable")[:count])
+
+
+def heaviest_and_sample(mass: npt.NDArray[np.floating], count: int) -> tuple[Tokens, Floats]:
+    """Half of the count for the heaviest tokens, half for an even sample of the others, which stands for all of these.
+
+    Attention that is spread thinly over many tokens is not lost then, only coarser.
+
+    Returns
+    -------
+    tokens : numpy.ndarray of int
+        Ascending.
+    stands_for : numpy.ndarray
+        How many tokens each stands for.
+    """
+    heavy = heaviest(mass, (count + 1) // 2)
+    others = np.setdiff1d(np.arange(len(mass)), heavy)
+    sampled = even_sample(others, count - len(heavy))
+    tokens = np.concatenate([heavy, sampled])
+    each = np.append(np.ones(len(heavy)), np.full(len(sampled), len(others) / max(1, len(sampled))))
+    order = np.argsort(tokens)
+    return tokens[order], each[order].astype(np.float32)
+
+
+def even_sample(tokens: Tokens, count: int) -> Tokens:
+    """So many of the tokens, evenly spread."""
+    count = min(count, len(tokens))
+    places = (np.arange(count) + 0.5) * (len(tokens) / max(1, count))
+    return tokens[places.astype(np.int64)]
 
 
 def window(tokens: int, count: int) -> Tokens:

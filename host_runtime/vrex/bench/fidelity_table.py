@@ -13,7 +13,9 @@ from vrex.bench.fidelity import (
     Floats,
     HeavyHitters,
     attend,
+    even_sample,
     heaviest,
+    heaviest_and_sample,
     int4,
     softmax,
     spread_patches,
@@ -29,10 +31,11 @@ DEFINITION = (
     "queries, keys and values in the last {measured} of {frames} frames, layers {layers}, all heads, by the share "
     "of the KV bytes that a tile reads, against full attention over fp16 KV. Retrieval: a tile's tokens with the "
     "most attention, found with the exact attention, which a kernel has to predict, or by what the same tile "
-    "attended to in the frame before (its own frame's tokens by how that frame attended to its own). INT4: all "
-    "tokens at 4 bits, groups of 32 with scale and zero point, {int4:.1%} of the bytes whatever the column. "
-    "H2O-like: half heavy hitters, half latest; what is pruned is gone. Window: 4 sinks and the latest. DINOv2 "
-    "ViT-S/14 over consecutive frames, not a video LLM."
+    "attended to in the frame before (its own frame's tokens by how that frame attended to its own). And sample: "
+    "half of the bytes for these tokens, half for an even sample of the others, each weighed as the number that "
+    "it stands for. INT4: all tokens at 4 bits, groups of 32 with scale and zero point, {int4:.1%} of the bytes "
+    "whatever the column. H2O-like: half heavy hitters, half latest; what is pruned is gone. Window: 4 sinks and "
+    "the latest. DINOv2 ViT-S/14 over consecutive frames, not a video LLM."
 )
 
 
@@ -140,8 +143,13 @@ class Heads:
                     "H2O-like": pruned[share],
                     "window with sinks": window(tokens, count),
                     "frame sampling": whole_frames(tokens, per_frame, count),
+                    "token sampling": even_sample(np.arange(tokens), count),
                     "patch sampling": spread_patches(tokens, per_frame, count),
                 }
+                for name, by in (("exact", mass), ("by the frame before", expected)):
+                    read, each = heaviest_and_sample(by, count)
+                    output = attend(asking, keys[read], values[read], each)
+                    self.errors[f"retrieval and sample, {name}"][column].add(output, exact)
                 for name, read in chosen.items():
                     self.errors[name][column].add(attend(asking, keys[read], values[read]), exact)
                 self.errors["INT4"][column].add(quantised, exact)
