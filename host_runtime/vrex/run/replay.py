@@ -1,0 +1,145 @@
+"""Plays a trace through a `DynamicRetrievalCache`: KV is written when it is born, and read when its tile asks.
+
+A trace has no data in it, so each token's keys and values are made from its place, and what comes back is held against
+them, bit by bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vrex.bench.stream import Birth, Read, Stream
+from vrex.errors import VrexError
+from vrex.runtime.cache import DynamicRetrievalCache
+from vrex.runtime.metrics import FrameMetrics
+from vrex.runtime.policy import Lines
+from vrex.trace.address_map import LINE_BYTES, AddressMap
+
+#: Lines of the next visit are brought ahead when they are at least so likely to be read by it.
+LIKELY = 0.9
+
+
+def layout_of(stream: Stream, max_tokens: int | None = None) -> AddressMap:
+    """The layout of a cache for the traced layers and heads alone, densely numbered.
+
+    Parameters
+    ----------
+    stream : Stream
+    max_tokens : int, optional
+        The longest the stream gets; as long as the trace unless given.
+    """
+    kv = stream.geometry.address_map
+    layers, heads = _layers_and_heads(stream)
+    return AddressMap(len(layers), len(heads), kv.head_size, max_tokens or kv.max_tokens, kv.dtype)
+
+
+def _layers_and_heads(stream: Stream) -> tuple[list[int], list[int]]:
+    heads = stream.geometry.address_map.heads
+    return sorted({group // heads for group in stream.groups}), sorted({group % heads for group in stream.groups})
+
+
+class Replay:
+    """One run.
+
+    Parameters
+    ----------
+    stream : Stream
+    cache : DynamicRetrievalCache
+        New, of the layout that `layout_of` gives.
+    min_tlevel : int
+        What each retrieval asks for.
+    prefetch : bool
+        Whether lines are brought ahead.
+
+    Attributes
+    ----------
+    lines : int
+        Lines read so far.
+    """
+
+    def __init__(self, stream: Stream, cache: DynamicRetrievalCache, min_tlevel: int, prefetch: bool) -> None:
+        self._stream = stream
+        self._cache = cache
+        self._min_tlevel = min_tlevel
+        self._prefetch = prefetch
+        self.lines = 0
+        layers, heads = _layers_and_heads(stream)
+        self._layer = {layer: index for index, layer in enumerate(layers)}
+        self._head = {head: index for index, head in enumerate(heads)}
+
+    def run(self) -> Iterator[FrameMetrics]:
+        """Play, and give each frame's figures when it is over.
+
+        Raises
+        ------
+        VrexError
+            Near memory, or the longest stream, is too small; the device has gone; or data came back changed.
+        """
+        cache = self._cache
+        born: list[Birth] = []
+        for event in self._stream.events():
+            if isinstance(event, Birth):
+                born.append(event)
+                continue
+            if event.frame != cache.frame.frame:
+                if cache.frame.lines:
+                    yield cache.end_frame(event.frame)
+                cache.frame.frame = event.frame
+                if self._stream.motion is not None and event.frame < len(self._stream.motion):
+                    cache.policy.motion = self._stream.motion[event.frame]
+            cache.pass_time(int(event.time_ns[0]) - cache.now_ns)
+            for birth in born:
+                self._write(birth)
+            born = []
+            self._read(event)
+        yield cache.end_frame()
+
+    def _place(self, group: int) -> tuple[int, int]:
+        layer, head = divmod(group, self._stream.geometry.address_map.heads)
+        return self._layer[layer], self._head[head]
+
+    def _write(self, birth: Birth) -> None:
+        kv = self._cache.kv
+        layer, _ = self._place(next(iter(birth.heads)))
+        first = self._cache.tokens(layer)
+        count = min(self._stream.geometry.grid.tokens_per_frame, self._stream.geometry.address_map.max_tokens - first)
+        tokens = first + np.arange(count)
+        pairs = [made_up(kv, layer, head, tokens, self._cache.element) for head in range(kv.heads)]
+        keys, values = (np.stack(halves) for halves in zip(*pairs, strict=True))
+        self._cache.append(layer, keys, values)
+
+    def _read(self, read: Read) -> None:
+        cache = self._cache
+        layer, head = self._place(read.group)
+        if self._prefetch and read.tile == 0:
+            following = cache.policy.following(layer * cache.kv.heads + head)
+            cache.prefetch_likely(*divmod(following, cache.kv.heads), LIKELY, self._min_tlevel)
+        tokens = self._tokens(read)
+        got = cache.read(layer, head, tokens, self._min_tlevel)
+        for there, here in zip(got, made_up(cache.kv, layer, head, tokens, cache.element), strict=True):
+            if there.tobytes() != here.tobytes():
+                raise VrexError(f"frame {read.frame}, layer {layer}, head {head}: data came back changed; report this")
+        self.lines += len(read.lines)
+
+    def _tokens(self, read: Read) -> Lines:
+        """The tokens that lines hold."""
+        kv = self._stream.geometry.address_map
+        first = kv.locate_line(read.lines).token
+        tokens = np.unique(first[:, np.newaxis] + np.arange(max(1, LINE_BYTES // kv.bytes_per_token)))
+        return tokens[tokens < self._cache.tokens(self._place(read.group)[0])]
+
+
+def made_up(
+    kv: AddressMap, layer: int, head: int, tokens: Lines, element: np.dtype[Any]
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Keys and values of tokens, each shape (n, head size): bits that follow from where they are, seldom alike."""
+    where = (layer * kv.heads + head) * kv.max_tokens + tokens
+    lane = np.arange(kv.token_bytes // 4, dtype=np.uint32)
+    bits = where.astype(np.uint32)[:, np.newaxis] * np.uint32(0x9E3779B1) + lane * np.uint32(0x85EBCA77)
+    bits ^= bits >> np.uint32(15)
+    data = np.ascontiguousarray(bits).view(element).reshape(len(tokens), 2, kv.head_size)
+    return np.ascontiguousarray(data[:, 0]), np.ascontiguousarray(data[:, 1])

@@ -1,0 +1,1 @@
+"""`vrex train`: the weights of the LSTM, from traces."""

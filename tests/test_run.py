@@ -1,0 +1,133 @@
+"""`vrex run`: a stream through the whole runtime, its figures, its switches, its one-line errors."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import vrex.run.replay
+from small_streams import write_stream
+from vrex.bench.stream import Birth, Stream
+from vrex.cli import main
+from vrex.runtime.cache import DynamicRetrievalCache
+from vrex.trace.maker import Knobs
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_stream(tmp_path_factory.mktemp("traces") / "small.parquet", 21, frames=8)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
+    assert main(["run", *arguments, "--json"]) == 0
+    record: dict[str, object] = json.loads(capsys.readouterr().out)
+    return record
+
+
+def test_everything_near_hits(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for switch in (["--no-kv-retrieval-enabled"], ["--kv-cache-reserve-mb", "64"]):
+        record = run(capsys, str(trace), *switch)
+        assert record["hit_rate"] == 1
+        assert record["warnings"] == []
+    stream = Stream(trace)
+    frames = record["frames"]
+    assert isinstance(frames, list)
+    assert sum(frame["lines"] for frame in frames) == stream.reads
+    assert sum(frame["written"] for frame in frames) == stream.lines
+    assert [frame["frame"] for frame in frames] == list(range(8))
+
+
+def test_lines_for_people(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines, prometheus = tmp_path / "frames.jsonl", tmp_path / "totals.prom"
+    command = ["run", str(trace), "--residency", "0.5", "--json-lines", str(lines), "--prometheus", str(prometheus)]
+    assert main(command) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert len(shown) == 9
+    for number, line in enumerate(shown[:8]):
+        assert re.fullmatch(rf"\[Frame {number}\] Latency: \d+\.\dms \| KVHitRate: \d+\.\d%", line)
+    assert shown[8].startswith("KVHitRate ")
+    assert [json.loads(line)["frame"] for line in lines.read_text().splitlines()] == list(range(8))
+    assert "vrex_frames_total 8" in prometheus.read_text()
+
+
+def test_model_and_rtl_give_the_same(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = (str(trace), "--residency", "0.4", "--frames", "4")
+    assert run(capsys, *arguments) == run(capsys, *arguments, "--transport", "rtl")
+
+
+def test_prefetch_adds_hits_and_can_be_switched_off(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = (str(trace), "--residency", "0.4", "--kv-tlevel-thresh", "0")
+    ahead, without = run(capsys, *arguments), run(capsys, *arguments, "--kv-prefetch-disable")
+    for record, expected in ((ahead, True), (without, False)):
+        frames = record["frames"]
+        assert isinstance(frames, list)
+        assert any(frame["prefetched"] for frame in frames) == expected
+
+
+def test_a_low_hit_rate_is_told_once_with_its_cause(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(trace), "--residency", "0.2", "--kv-prefetch-disable"]) == 0
+    error = " ".join(capsys.readouterr().err.split())
+    assert error.count("warning") == 1
+    assert "hit rate under 70%: near memory has" in error
+
+
+def test_changed_data_would_be_seen(
+    trace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gather = DynamicRetrievalCache._gather
+
+    def broken(self: DynamicRetrievalCache, layer: int, head: int, tokens: object) -> object:
+        keys, values = gather(self, layer, head, tokens)  # type: ignore[arg-type]
+        values.view("u2")[-1, -1] ^= 1
+        return keys, values
+
+    monkeypatch.setattr(DynamicRetrievalCache, "_gather", broken)
+    assert main(["run", str(trace), "--frames", "1"]) == 1
+    assert "frame 0, layer 0, head 0: data came back changed" in capsys.readouterr().err
+
+
+def test_streams_that_do_not_fit(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(trace), "--max-model-len", "40"]) == 1
+    assert main(["run", str(trace), "--residency", "0.01"]) == 1
+    assert main(["run", str(trace), "--dtype", "float"]) == 2
+    assert main(["run", str(trace), "--transport", "sysfs"]) == 2
+    assert main(["run", str(trace), "--residency", "nan"]) == 2
+    assert main(["run", "none.mp4"]) == 1
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == 6
+    assert "layer 0 holds 34 tokens of at most 40, no room for 17 more" in errors[0]
+    assert "lines need a place" in errors[1]
+    assert "the stream's KV is fp16" in errors[2]
+    assert "none.mp4: cannot be read" in errors[5]
+
+
+def test_a_clip_is_traced_and_played(
+    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The maker has its own tests and needs a model; here it only says what it was asked for."""
+    asked = []
+
+    def make(clip: Path, output: Path, knobs: Knobs, command: str, progress: object) -> None:
+        asked.append((clip, knobs.frames, knobs.layers))
+        output.write_bytes(trace.read_bytes())
+
+    monkeypatch.setattr("vrex.trace.maker.make_trace", make)
+    clip = tmp_path / "clip.mp4"
+    clip.write_bytes(b"a clip, says the name")
+    assert main(["run", str(clip), "--frames", "2", "--layers", "1,4-5"]) == 0
+    assert asked == [(clip, 2, (1, 4, 5))]
+    assert "[Frame 1]" in capsys.readouterr().out
+
+
+def test_layers_and_heads_are_numbered_densely(trace: Path) -> None:
+    stream = Stream(trace)
+    stream.groups = (0, 3)  # layer 0 head 0, layer 1 head 1
+    kv = vrex.run.replay.layout_of(stream)
+    assert (kv.layers, kv.heads) == (2, 2)
+    stream.groups = (2, 3)
+    kv = vrex.run.replay.layout_of(stream, 500)
+    assert (kv.layers, kv.heads, kv.max_tokens) == (1, 2, 500)
+    assert sum(isinstance(event, Birth) for event in stream.events()) == 16
