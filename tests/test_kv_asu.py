@@ -47,7 +47,7 @@ def test_open_by_name() -> None:
         assert isinstance(asu, vrex.KvAsu)
         assert (asu.transport.name, asu.params.log2_entries, small.params.log2_entries) == ("model", 11, 4)
         assert "KvAsu" in dir(vrex)
-    with pytest.raises(ValueError, match="transport must be one of model, rtl, sysfs, cocotb, not 'Model'"):
+    with pytest.raises(ValueError, match="transport must be one of model, rtl, sysfs, cocotb, uart, not 'Model'"):
         vrex.open("Model")
     with pytest.raises(AttributeError, match="module 'vrex' has no attribute 'close'"):
         vrex.close  # noqa: B018

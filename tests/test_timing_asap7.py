@@ -258,5 +258,5 @@ def test_what_is_missing_is_said_first(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.undo()
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    with pytest.raises(ToolError, match="sta not found: install OpenSTA"):
+    with pytest.raises(ToolError, match="sta was not found: install OpenSTA"):
         asap7.run("", tmp_path, "TT", Conditions(macro_timing("TT")))
