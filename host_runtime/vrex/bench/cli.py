@@ -62,15 +62,16 @@ def bench(
     from rich.console import Console
 
     from vrex.bench.knobs import FROZEN, BenchKnobs
-    from vrex.bench.peers import libcachesim
     from vrex.bench.stream import Stream
     from vrex.console import stderr
     from vrex.errors import VrexError
+    from vrex.extras import need
     from vrex.files import check_file, whole_file
 
     frozen = BenchKnobs.read(knobs or FROZEN)
+    need("vrex bench", "simpy", "matplotlib")  # now, not after the first half hour
     if peers:
-        libcachesim()  # not after the first half hour
+        need("vrex bench without --no-peers", "libcachesim")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -8,6 +8,7 @@ Parameters of the policies are libcachesim's defaults. Belady knows the future: 
 
 from __future__ import annotations
 
+import importlib
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from vrex.bench.hit_rate import Follower, HitRate
 from vrex.bench.stream import Birth, Stream
 from vrex.errors import VrexError
+from vrex.extras import need
 from vrex.trace.format import Progress, no_progress
 from vrex.trace.oracle_general import RECORD, next_accesses
 
@@ -48,11 +50,8 @@ def libcachesim() -> ModuleType:
     VrexError
         It is not installed.
     """
-    try:
-        import libcachesim
-    except ModuleNotFoundError:
-        raise VrexError("the peers need libcachesim, which is not installed: make setup-test, or --no-peers") from None
-    module: ModuleType = libcachesim
+    need("the comparison with other policies", "libcachesim")
+    module: ModuleType = importlib.import_module("libcachesim")
     return module
 
 
