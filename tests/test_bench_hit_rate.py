@@ -86,6 +86,13 @@ def test_every_peer_gives_a_share(stream: Stream) -> None:
         assert result.hits + result.moved == result.reads
 
 
+def test_too_few_places_for_the_peers_are_told(tmp_path: Path) -> None:
+    stream = Stream(write_stream(tmp_path / "one.parquet", 9, frames=1))
+    with pytest.raises(VrexError, match="10% is 6 lines, too few for libcachesim's policies, which need 12"):
+        peer_hit_rates(stream, [0.5, 0.1], ["S3-FIFO"])
+    assert hit_rates(stream, [0.1], Predictors(tlevels=False))[0].rate > 0  # ours does not mind
+
+
 def test_with_room_for_all_everything_hits(stream: Stream) -> None:
     (result,) = hit_rates(stream, [1.0], Predictors(tlevels=False))
     assert (result.hits, result.moved) == (stream.reads, 0)

@@ -41,6 +41,9 @@ _HASH_POWER = 16
 
 _RECORDS_AT_ONCE = 1 << 18
 
+#: With fewer places some of libcachesim's policies end the whole process.
+LEAST_PLACES = 12
+
 
 def libcachesim() -> ModuleType:
     """The package.
@@ -133,9 +136,15 @@ def peer_hit_rates(
     Raises
     ------
     VrexError
-        libcachesim is not installed, or the disk is full.
+        libcachesim is not installed, a residency is too small for it, or the disk is full.
     """
     library = libcachesim()
+    smallest = min(residencies)
+    if stream.places(smallest) < LEAST_PLACES:
+        raise VrexError(
+            f"{stream.path}: a residency of {smallest:.0%} is {stream.places(smallest)} lines, too few for libcachesim's "
+            f"policies, which need {LEAST_PLACES}; use a longer trace, or --no-peers"
+        )
     jobs = [(policy, residency) for policy in policies for residency in residencies]
     results = []
     with tempfile.TemporaryDirectory() as folder:
