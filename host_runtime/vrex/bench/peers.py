@@ -142,8 +142,8 @@ def peer_hit_rates(
     smallest = min(residencies)
     if stream.places(smallest) < LEAST_PLACES:
         raise VrexError(
-            f"{stream.path}: a residency of {smallest:.0%} is {stream.places(smallest)} lines, too few for libcachesim's "
-            f"policies, which need {LEAST_PLACES}; use a longer trace, or --no-peers"
+            f"{stream.path}: a residency of {smallest:.0%} is {stream.places(smallest)} lines, too few for "
+            f"libcachesim's policies, which need {LEAST_PLACES}; use a longer trace, or --no-peers"
         )
     jobs = [(policy, residency) for policy in policies for residency in residencies]
     results = []
