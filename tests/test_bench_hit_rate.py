@@ -209,6 +209,20 @@ def test_the_command(stream: Stream, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "V-Rex without history" in capsys.readouterr().out
 
 
+def test_what_is_measured_is_kept_when_it_is_stopped(
+    stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("vrex.bench.latency_table.latency_table", stopped)
+    command = ["bench", str(stream.path), "--transport", "model", "--table", "reuse", "--table", "latency"]
+    assert main([*command, "--out", str(tmp_path)]) == 130
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert list(figures["traces"]["small.parquet"]["tables"]) == ["reuse"]
+    assert "F1" in capsys.readouterr().out
+
+
 def test_wrong_usage_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "--table", "speeed"]) == 2
     assert main(["bench", str(tmp_path / "none.mp4"), "--out", str(tmp_path)]) == 1
