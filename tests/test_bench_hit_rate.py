@@ -86,6 +86,13 @@ def test_every_peer_gives_a_share(stream: Stream) -> None:
         assert result.hits + result.moved == result.reads
 
 
+def test_too_few_places_for_the_peers_are_told(tmp_path: Path) -> None:
+    stream = Stream(write_stream(tmp_path / "one.parquet", 9, frames=1))
+    with pytest.raises(VrexError, match="10% is 6 lines, too few for libcachesim's policies, which need 12"):
+        peer_hit_rates(stream, [0.5, 0.1], ["S3-FIFO"])
+    assert hit_rates(stream, [0.1], Predictors(tlevels=False))[0].rate > 0  # ours does not mind
+
+
 def test_with_room_for_all_everything_hits(stream: Stream) -> None:
     (result,) = hit_rates(stream, [1.0], Predictors(tlevels=False))
     assert (result.hits, result.moved) == (stream.reads, 0)
@@ -200,6 +207,20 @@ def test_the_command(stream: Stream, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert (tmp_path / "out" / "small-hit-rate.png").stat().st_size > 1000
     assert main([*command, "--no-peers"]) == 0
     assert "V-Rex without history" in capsys.readouterr().out
+
+
+def test_what_is_measured_is_kept_when_it_is_stopped(
+    stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("vrex.bench.latency_table.latency_table", stopped)
+    command = ["bench", str(stream.path), "--transport", "model", "--table", "reuse", "--table", "latency"]
+    assert main([*command, "--out", str(tmp_path)]) == 130
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert list(figures["traces"]["small.parquet"]["tables"]) == ["reuse"]
+    assert "F1" in capsys.readouterr().out
 
 
 def test_wrong_usage_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -104,6 +104,19 @@ def test_streams_that_do_not_fit(trace: Path, capsys: pytest.CaptureFixture[str]
     assert "none.mp4: cannot be read" in errors[5]
 
 
+def test_a_missing_package_is_one_line(
+    trace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("vrex.extras.find_spec", lambda name: None)
+    assert main(["run", str(trace)]) == 1
+    assert main(["bench", str(trace)]) == 1
+    errors = capsys.readouterr().err.splitlines()
+    assert errors == [
+        "vrex: vrex run needs simpy, which is not installed: make setup-test",
+        "vrex: vrex bench needs simpy, which is not installed: make setup-test",
+    ]
+
+
 def test_a_clip_is_traced_and_played(
     trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

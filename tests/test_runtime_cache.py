@@ -118,6 +118,20 @@ def test_new_kv_is_resident_and_only_what_is_missing_comes() -> None:
     assert cache.dma.bytes_moved - moved == len(gone[head]) * LINE_BYTES
 
 
+def test_what_is_asked_for_makes_no_room_for_the_rest() -> None:
+    rng = np.random.default_rng(12)
+    cache = small_cache(12, tiles=1)
+    for _ in range(4):
+        cache.append(0, *random_kv(rng, cache, 3))
+    for head in (0, 1):
+        cache.read(0, head, range(6))  # six of each are resident, and the next visit of head 0 is the farther one
+    resident = cache.near.is_resident(np.arange(9))
+    assert 0 < resident.sum() < 9
+    with cache.swap_in(range(9), 0, 0) as held:
+        assert held.moved == 9 - resident.sum()
+    assert cache.frame.moved == cache.dma.bytes_moved // LINE_BYTES
+
+
 def test_what_is_held_or_on_its_way_is_not_collected() -> None:
     rng = np.random.default_rng(2)
     cache = small_cache(12)

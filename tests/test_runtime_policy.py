@@ -88,6 +88,7 @@ def test_a_later_tile_is_near() -> None:
             visit(made, frame, group, range(0, 20), range(20, 40))  # each line by one tile, always the same
     visit(made, 6, 0, range(0, 20))
     assert made.worth[20:40].min() > made.worth[0:20].max()
+    assert made.worth[20:40].min() > made.worth[40:100].max()  # which no tile reads
 
 
 def test_tlevels_are_asked_for_when_a_visit_ends_and_matter() -> None:

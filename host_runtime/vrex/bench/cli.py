@@ -62,15 +62,17 @@ def bench(
     from rich.console import Console
 
     from vrex.bench.knobs import FROZEN, BenchKnobs
-    from vrex.bench.peers import libcachesim
+    from vrex.bench.plot import plot
     from vrex.bench.stream import Stream
     from vrex.console import stderr
     from vrex.errors import VrexError
+    from vrex.extras import need
     from vrex.files import check_file, whole_file
 
     frozen = BenchKnobs.read(knobs or FROZEN)
+    need("vrex bench", "simpy", "matplotlib")  # now, not after the first half hour
     if peers:
-        libcachesim()  # not after the first half hour
+        need("vrex bench without --no-peers", "libcachesim")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -86,25 +88,20 @@ def bench(
         if "fidelity" in wanted and clip is None:
             wanted.remove("fidelity")
             stderr.print(f"{path.name}: no table fidelity: it needs the clip; give that instead of its trace")
-        tables = [_measure(name, stream, clip, frozen, transport, peers) for name in wanted]
-        figures["traces"][path.name] = {
-            "made": stream.metadata.made,
-            "motion": stream.motion is not None,
-            "tables": {measured.name: measured.to_json() for measured in tables},
-        }
-        if not as_json:
-            for measured in tables:
+        tables: dict[str, Any] = {}
+        motion = stream.motion is not None
+        figures["traces"][path.name] = {"made": stream.metadata.made, "motion": motion, "tables": tables}
+        for name in wanted:
+            measured = _measure(name, stream, clip, frozen, transport, peers)
+            tables[name] = measured.to_json()
+            if not as_json:
                 console.print(measured.text())
-        from vrex.bench.plot import plot
-
-        for measured in tables:
-            if measured.name == "hit-rate":
-                plot(measured, out / f"{path.stem}-{measured.name}.png")
-    text = json.dumps(figures, indent=2)
-    with whole_file(out / "figures.json") as scratch:
-        scratch.write_text(text + "\n")
+            if name == "hit-rate":
+                plot(measured, out / f"{path.stem}-{name}.png")
+            with whole_file(out / "figures.json") as scratch:  # after each, so that who stops it keeps what is done
+                scratch.write_text(json.dumps(figures, indent=2) + "\n")
     if as_json:
-        typer.echo(text)
+        typer.echo(json.dumps(figures, indent=2))
 
 
 def _measure(name: str, stream: Stream, clip: Path | None, knobs: BenchKnobs, transport: str, peers: bool) -> Table:

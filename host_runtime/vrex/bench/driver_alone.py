@@ -11,7 +11,7 @@ import numpy as np
 
 from vrex.bench.hit_rate import HitRate
 from vrex.bench.stream import Birth, Stream
-from vrex.errors import VrexError
+from vrex.extras import need
 from vrex.runtime.core_watch import CoreWatch
 from vrex.trace.format import Progress, no_progress
 
@@ -35,16 +35,15 @@ def driver_hit_rates(
     Raises
     ------
     VrexError
-        A package of the firmware extra is not installed.
+        SimPy is not installed.
     """
-    try:
-        import simpy
+    need("the driver", "simpy")
+    import simpy
 
-        from kv_asu_firmware.dma import DmaEngine
-        from kv_asu_firmware.driver import Driver
-        from kv_asu_firmware.residency import Residency
-    except ModuleNotFoundError as error:
-        raise VrexError(f"the driver needs {error.name}, which is not installed: make setup-test") from None
+    from kv_asu_firmware.dma import DmaEngine
+    from kv_asu_firmware.driver import Driver
+    from kv_asu_firmware.residency import Residency
+
     results = []
     done = 0
     for residency in residencies:

@@ -8,6 +8,7 @@ Parameters of the policies are libcachesim's defaults. Belady knows the future: 
 
 from __future__ import annotations
 
+import importlib
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from vrex.bench.hit_rate import Follower, HitRate
 from vrex.bench.stream import Birth, Stream
 from vrex.errors import VrexError
+from vrex.extras import need
 from vrex.trace.format import Progress, no_progress
 from vrex.trace.oracle_general import RECORD, next_accesses
 
@@ -39,6 +41,9 @@ _HASH_POWER = 16
 
 _RECORDS_AT_ONCE = 1 << 18
 
+#: With fewer places some of libcachesim's policies end the whole process.
+LEAST_PLACES = 12
+
 
 def libcachesim() -> ModuleType:
     """The package.
@@ -48,11 +53,8 @@ def libcachesim() -> ModuleType:
     VrexError
         It is not installed.
     """
-    try:
-        import libcachesim
-    except ModuleNotFoundError:
-        raise VrexError("the peers need libcachesim, which is not installed: make setup-test, or --no-peers") from None
-    module: ModuleType = libcachesim
+    need("the comparison with other policies", "libcachesim")
+    module: ModuleType = importlib.import_module("libcachesim")
     return module
 
 
@@ -134,9 +136,15 @@ def peer_hit_rates(
     Raises
     ------
     VrexError
-        libcachesim is not installed, or the disk is full.
+        libcachesim is not installed, a residency is too small for it, or the disk is full.
     """
     library = libcachesim()
+    smallest = min(residencies)
+    if stream.places(smallest) < LEAST_PLACES:
+        raise VrexError(
+            f"{stream.path}: a residency of {smallest:.0%} is {stream.places(smallest)} lines, too few for "
+            f"libcachesim's policies, which need {LEAST_PLACES}; use a longer trace, or --no-peers"
+        )
     jobs = [(policy, residency) for policy in policies for residency in residencies]
     results = []
     with tempfile.TemporaryDirectory() as folder:

@@ -14,13 +14,13 @@ from vrex.bench.knobs import BenchKnobs
 from vrex.bench.stream import Birth, Stream
 from vrex.bench.table import Table
 from vrex.runtime.core_watch import CLOCK_NS
-from vrex.runtime.policy import ALL, Lines, ReuseTable
+from vrex.runtime.policy import ALL, Lines
 
 DEFINITION = (
     "When a visit of a (layer, head) ends: is each of its written lines read within the next {ticks} ticks, which are "
     "the next {visits} visits here? Never, always, and read by the visit that ends, need no predictor. V-Rex: the "
-    "probability that its contexts have had so far, over {likely}. Visits with fewer than {visits} after them are left "
-    "out."
+    "policy's probability that the very next visit reads it, over {likely}. Visits with fewer than {visits} after them "
+    "are left out."
 )
 
 
@@ -58,7 +58,6 @@ class _Visit:
     """What was said at a visit's end, and what has come of it so far; arrays by the group's lines then written."""
 
     said: dict[str, npt.NDArray[np.bool_]]
-    context: Lines
     came: npt.NDArray[np.bool_]
 
 
@@ -101,7 +100,6 @@ def predict(stream: Stream, core: TLevelTape, visits: int, likely: float, progre
     """
     follower = Follower(stream, ALL, core)
     policy = follower.policy
-    horizon = ReuseTable(len(policy.starts) - 1, policy.context_parts, keep=0.95)
     open_visits: dict[int, deque[_Visit]] = {}
     scores: dict[str, Score] = {}
     present: tuple[int, int] | None = None
@@ -109,28 +107,25 @@ def predict(stream: Stream, core: TLevelTape, visits: int, likely: float, progre
     done = 0
 
     def end(group: int) -> None:
-        start = int(policy.starts[group])
-        context = policy.contexts(group)
-        now = np.zeros(len(context), bool)
+        start, levels = int(policy.starts[group]), policy.levels(group)
+        now = np.zeros(len(levels), bool)
         now[np.concatenate(read) - start] = True
         waiting = open_visits.setdefault(group, deque())
         for visit in waiting:
             visit.came |= now[: len(visit.came)]
         if len(waiting) == visits:
             over = waiting.popleft()
-            horizon.learn(group, over.context, over.came)
             for name, answers in over.said.items():
                 scores.setdefault(name, Score()).add(answers, over.came)
-        levels = policy.levels(group)
         said = {
-            "V-Rex": horizon.probability(group)[context] > likely,
+            "V-Rex": policy.likely[start : start + len(levels)] > likely,
             "T-level 2 or 3": levels >= 2,
             "T-level not 0": levels >= 1,
             "last frame": now,
             "always": np.ones(len(now), bool),
             "never": np.zeros(len(now), bool),
         }
-        waiting.append(_Visit(said, context, np.zeros(len(now), bool)))
+        waiting.append(_Visit(said, np.zeros(len(now), bool)))
 
     for event, places, _ in follower:
         if isinstance(event, Birth):

@@ -89,7 +89,10 @@ def run(
     import math
 
     from vrex.console import progress_bar, stderr
+    from vrex.extras import need
     from vrex.files import check_file, whole_file
+
+    need("vrex run", "simpy")
     from vrex.run.replay import Replay
     from vrex.runtime.metrics import LOW_HIT_RATE
 

@@ -39,6 +39,9 @@ MOST_TILES = 16
 #: Frames of a line's history that its context holds.
 HISTORY_FRAMES = 6
 
+#: Bits of a context's parts: recent history; what was before; T-level and region.
+CONTEXT_PARTS = (2 + 2, HISTORY_FRAMES, 2 + 2)
+
 #: Bits of a number up to 255.
 _LOG2 = np.array([number.bit_length() for number in range(256)])
 
@@ -133,16 +136,11 @@ class RetrievalPolicy:
 
     Attributes
     ----------
-    context_parts : tuple of int
-        Bits of a context's parts, for a `ReuseTable`.
     motion : numpy.ndarray, shape (regions,)
         How much moves in the present frame, in pixels at 1080p; for whoever knows to set.
     likely : numpy.ndarray of float32, shape (lines,)
         For each line, the probability that its next visit reads it.
     """
-
-    #: Recent history; what was before; T-level and region.
-    context_parts = (2 + 2, HISTORY_FRAMES, 2 + 2)
 
     def __init__(
         self,
@@ -179,7 +177,7 @@ class RetrievalPolicy:
         self._before_last = np.zeros(lines, np.uint16)
         self._present = np.zeros(lines, np.uint16)
         self._tile_counts = np.array([mask.bit_count() for mask in range(1 << self._tiles)], np.uint8)
-        self._visits = ReuseTable(groups, self.context_parts, keep=0.95)
+        self._visits = ReuseTable(groups, CONTEXT_PARTS, keep=0.95)
         self._later_tiles = ReuseTable(groups, (3,), keep=0.98)
         self._visit: tuple[int, int] | None = None  # frame and group
         self._tile = 0
@@ -265,10 +263,6 @@ class RetrievalPolicy:
                 np.maximum(here[: len(self._soon)], self._soon, out=here[: len(self._soon)])
             self._worth_is_stale = False
         return self._worth
-
-    def contexts(self, group: int) -> Lines:
-        """What the predictors say of each written line of a group: a context of parts `context_parts`."""
-        return self._context(self._slice(group))
 
     def levels(self, group: int) -> npt.NDArray[np.uint8]:
         """T-levels of the written lines of a group when its last visit ended; 0 when they have no say."""
