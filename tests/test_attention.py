@@ -160,9 +160,9 @@ def test_a_stream_reads_what_is_selected_and_tells_what_moved() -> None:
     for _ in range(8):
         for layer in range(LAYERS):
             query = random(rng, "fp16", 1, HEADS, 4, HEAD_SIZE)
-            kv = [random(rng, "fp16", 1, KV_HEADS, 4, HEAD_SIZE) for _ in range(2)]
+            key, value = (random(rng, "fp16", 1, KV_HEADS, 4, HEAD_SIZE) for _ in range(2))
             for stream in (every, some):
-                scaled_dot_product_attention(query, *kv, enable_gqa=True, stream=stream, layer=layer)
+                scaled_dot_product_attention(query, key, value, enable_gqa=True, stream=stream, layer=layer)
     for stream in (every, some):
         stream.cache.end_frame()
         stream.cache.pass_time(10**9)
@@ -203,7 +203,7 @@ def test_an_error_takes_the_step_back(select: AttentionShare | None) -> None:
             }
             if spoil and layer == 1:
                 tensors[spoil][0, 1, new - 1, 3] = torch.nan
-            outputs.append(scaled_dot_product_attention(**tensors, enable_gqa=True, stream=stream, layer=layer))
+            outputs.append(scaled_dot_product_attention(**tensors, stream=stream, layer=layer, enable_gqa=True))
         return outputs
 
     def state() -> list[Any]:
@@ -281,7 +281,7 @@ def test_wrong_arguments() -> None:
         ({"attn_mask": torch.ones(2, 2), "is_causal": True}, ValueError, "attn_mask and is_causal exclude each other"),
     ):  # fmt: skip
         with pytest.raises(error, match=message) as caught:
-            call(**others)  # type: ignore[arg-type]
+            call(**others)
         assert "\n" not in str(caught.value)
         assert stream.tokens() == 0
     call()
