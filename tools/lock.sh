@@ -21,7 +21,7 @@ extras() {
     done
 }
 
-compile pyproject.toml --all-extras --group build -o locks/synth.txt
+compile pyproject.toml --all-extras --no-extra torch --group build -o locks/synth.txt
 # shellcheck disable=SC2046  # one word per option is wanted
 compile pyproject.toml $(extras rtl sim bench uart mount firmware peers plot video registers formal test lint) --group build \
     -c locks/synth.txt -o locks/test.txt
