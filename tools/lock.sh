@@ -1,8 +1,8 @@
 #!/bin/sh
 # Resolve the ranges of pyproject.toml anew and write the exact versions with their hashes to locks/.
 #
-# synth.txt is everything; test.txt leaves out the synthesis tools; demo.txt is what a run needs; a package has the same
-# version in all of them. data.txt holds packages wanted for a data file only. One resolution serves every supported
+# synth.txt is everything but the extra torch, which is too large; test.txt leaves out the synthesis tools; demo.txt is
+# what a run needs; a package has the same version in all of them. data.txt holds packages wanted for a data file only. One resolution serves every supported
 # Python and platform ("universal", one version of a package for all). No index address and no path is written down.
 set -eu
 cd "$(dirname "$0")/.."
@@ -21,8 +21,10 @@ extras() {
     done
 }
 
-compile pyproject.toml --all-extras --no-extra torch --group build -o locks/synth.txt
 # shellcheck disable=SC2046  # one word per option is wanted
+compile pyproject.toml $(extras rtl sim bench uart mount firmware peers plot video registers synth formal test lint) \
+    --group build -o locks/synth.txt
+# shellcheck disable=SC2046
 compile pyproject.toml $(extras rtl sim bench uart mount firmware peers plot video registers formal test lint) --group build \
     -c locks/synth.txt -o locks/test.txt
 # shellcheck disable=SC2046
