@@ -35,6 +35,7 @@ def main() -> int:
         from vrex.attention.transformers_cache import NAME
     except ImportError as error:
         raise VrexError(f"this needs Python package {error.name}; pip install 'vrex[torch]'") from None
+    torch.set_num_threads(arguments.threads)
     model, tokenizer = load(getattr(torch, arguments.dtype))
     words = tokenizer(TEXT, return_tensors="pt").input_ids
     chunks = list(words.split(arguments.chunk, dim=1))
@@ -138,10 +139,12 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--share", type=float, default=0.9, help="share of the attention that is retrieved (0.9)")
     parser.add_argument("--residency", type=float, default=0.5, help="near memory, as a share of the stream's KV (0.5)")
     parser.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), default="float32", help="of the model")
+    parser.add_argument("--threads", type=int, default=1, help="of torch; more than there are idle cores is slow (1)")
     arguments = parser.parse_args()
     for name, good in (
         ("tokens", arguments.tokens >= 1),
         ("chunk", arguments.chunk >= 1),
+        ("threads", arguments.threads >= 1),
         ("share", 0 < arguments.share <= 1),
         ("residency", 0 < arguments.residency <= 2),
     ):

@@ -271,6 +271,7 @@ def test_wrong_arguments() -> None:
         ({"query": one[0]}, ValueError, r"query must have shape \(1, heads, tokens, 16\), not \(2, 2, 16\)"),
         ({"query": one.repeat(1, 3, 1, 1)}, ValueError, "query must have 2 heads, not 6: set enable_gqa"),
         ({"query": other}, ValueError, "query must be of batch 1, not 2: a cache holds one stream"),
+        ({"key": None}, TypeError, "keys must be a torch.Tensor, not NoneType"),
         ({"key": one[..., :8]}, ValueError, r"keys must have shape \(1, heads, tokens, 16\), not \(1, 2, 2, 8\)"),
         ({"key": one[:, :1]}, ValueError, "keys must have 2 heads, not 1"),
         ({"value": one[:, :, :1]}, ValueError, "values must have the shape of keys"),

@@ -53,16 +53,17 @@ def scaled_dot_product_attention(
     """
     with stream.step(layer):
         stream.check_query(query)
-        kv_heads, tokens = stream.cache.kv.heads, stream.tokens(layer) + key.shape[-2]
+        kv_heads = stream.cache.kv.heads
         if query.shape[1] != kv_heads and not enable_gqa:
             raise ValueError(
                 f"query must have {kv_heads} heads, not {query.shape[1]}: set enable_gqa if they share keys"
             )
         if attn_mask is not None and is_causal:
             raise ValueError("attn_mask and is_causal exclude each other: give one of them")
+        stream.write(layer, key, value)
+        tokens = stream.tokens(layer)
         if attn_mask is not None and attn_mask.shape[-1] not in (1, tokens):
             raise ValueError(f"attn_mask must have a column for each of {tokens} tokens, not {attn_mask.shape[-1]}")
-        stream.write(layer, key, value)
         if stream.select is not None:
             keys, _ = stream.far(layer)
             return stream.attend(layer, Attend(query, keys, attn_mask, is_causal, scale, dropout_p))

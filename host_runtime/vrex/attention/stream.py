@@ -31,7 +31,8 @@ class AttentionStream:
     """The KV of one stream behind torch's attention: layers write their new KV, then attend.
 
     A *step* is a model's forward pass: it begins when a layer writes that has written in the present one. A step is a
-    frame of the cache's figures. An error takes the whole step back: the stream is as it was before it.
+    frame of the cache's figures. An error in here takes the whole step back: the stream is as it was before it. After
+    one elsewhere in the model, `rewind` does.
 
     Parameters
     ----------
