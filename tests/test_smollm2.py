@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'vrex[torch]'")
+torch = pytest.importorskip("torch", reason="needs torch: pip install -e '.[torch]'")
 for _module in ("transformers", "gguf"):
-    pytest.importorskip(_module, reason=f"needs {_module}: pip install 'vrex[torch]'")
+    pytest.importorskip(_module, reason=f"needs {_module}: pip install -e '.[torch]'")
 
 from transformers import DynamicCache  # noqa: E402
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'vrex[torch]'")
-pytest.importorskip("transformers", reason="needs transformers: pip install 'vrex[torch]'")
+torch = pytest.importorskip("torch", reason="needs torch: pip install -e '.[torch]'")
+pytest.importorskip("transformers", reason="needs transformers: pip install -e '.[torch]'")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before the import below reads it
 
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, MistralConfig  # noqa: E402

@@ -126,4 +126,5 @@ def _import(module: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise VrexError(f"this needs Python package {module}; pip install 'vrex[torch]'") from None
+        way_out = "pip install -e '.[torch]' in V-Rex's folder"
+        raise VrexError(f"this needs Python package {module}; {way_out}") from None
