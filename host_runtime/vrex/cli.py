@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import io
-import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -12,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from kv_asu import __version__
-from kv_asu.installing import not_installed
+from kv_asu import __version__, typer_command
 from vrex.bench.cli import EXAMPLES as BENCH_EXAMPLES
 from vrex.bench.cli import bench
 from vrex.calibrate.cli import EXAMPLES as CALIBRATE_EXAMPLES
@@ -31,13 +27,6 @@ from vrex.session.cli import replay
 from vrex.trace.cli import app as trace_app
 from vrex.train.cli import EXAMPLES as TRAIN_EXAMPLES
 from vrex.train.cli import train
-
-USAGE = 2
-FAILURE = 1
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
-
-#: Wrong usage of any kind; typer has no public name for this base.
-_UsageError: type[typer.BadParameter] = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -84,50 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         Exit code: 0, 1 for a failure, 2 for wrong usage.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a file's name may be no text
-        sys.stdout.reconfigure(errors="backslashreplace")
     if arguments is None:  # an asked-for end cleans up after itself too; Python would just stop
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    try:
-        code = app(args=arguments, prog_name="vrex", standalone_mode=False)
-        print(end="", flush=True)  # what cannot be written is told here, not on the way out
-        return code if isinstance(code, int) else 0
-    except _UsageError as error:
-        context = getattr(error, "ctx", None)
-        way_out = f"; see '{context.command_path} --help'" if context else ""
-        text = error.format_message().rstrip(".")
-        if text:  # typer has already shown the help of a command called without arguments
-            _complain(f"{text}{way_out}")
-        return USAGE
-    except VrexError as error:
-        _complain(str(error))
-        return FAILURE
-    except ModuleNotFoundError as error:
-        _complain(not_installed(error))
-        return FAILURE
-    except BrokenPipeError:  # the reader of our output has seen enough, as `| head` does
-        _drop_output()
-        return FAILURE
-    except OSError as error:
-        if error.filename is None and error.errno != errno.ENOSPC:
-            raise
-        if error.filename is None:
-            _drop_output()
-        _complain(f"{error.filename or 'standard output'}: {error.strerror}")
-        return FAILURE
-    except (KeyboardInterrupt, typer.Abort):
-        print("vrex: interrupted", file=sys.stderr)
-        return INTERRUPTED
-
-
-def _complain(text: str) -> None:
-    """One line, whatever is in the names that it quotes."""
-    print("vrex:", text.replace("\r", "\\r").replace("\n", "\\n"), file=sys.stderr)
-
-
-def _drop_output() -> None:
-    """Nobody takes our output any more: what is left of it must not be tried again on the way out."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return typer_command.run(app, "vrex", arguments, VrexError)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import io
 import json
 import math
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kv_asu import PROFILES, Params, __version__
+from kv_asu import PROFILES, Params, __version__, typer_command
 from kv_asu.build_options import (
     Build,
     ConfigClockOption,
@@ -29,18 +26,10 @@ from kv_asu.build_options import (
 from kv_asu.command_line import waiting
 from kv_asu.errors import ToolError
 from kv_asu.files import check_file, is_stream, whole_file, write_stream
-from kv_asu.installing import not_installed
 from kv_asu.lint import WAIVERS, lint
 from kv_asu.params import shown
 from kv_asu.pci_header import SERIAL_NUMBER, pci_header
 from kv_asu.tops import Top
-
-USAGE = 2
-FAILURE = 1
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
-
-#: Wrong usage of any kind; typer has no public name for this base.
-_UsageError: type[typer.BadParameter] = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -323,48 +312,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         Exit code: 0, 1 for a failure, 2 for wrong usage.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a file's name may be no text
-        sys.stdout.reconfigure(errors="backslashreplace")
-    try:
-        code = app(args=arguments, prog_name="kv-asu", standalone_mode=False)
-        print(end="", flush=True)  # what cannot be written is told here, not on the way out
-        return code if isinstance(code, int) else 0
-    except _UsageError as error:
-        context = getattr(error, "ctx", None)
-        way_out = f"; see '{context.command_path} --help'" if context else ""
-        text = error.format_message().rstrip(".")
-        if text:  # typer has already shown the help of a command called without arguments
-            _complain(f"{text}{way_out}")
-        return USAGE
-    except (CommandFailed, ToolError) as error:
-        _complain(str(error))
-        return FAILURE
-    except ModuleNotFoundError as error:
-        _complain(not_installed(error))
-        return FAILURE
-    except BrokenPipeError:  # the reader of our output has seen enough, as `| head` does
-        _drop_output()
-        return FAILURE
-    except OSError as error:
-        if error.filename is None and error.errno != errno.ENOSPC:
-            raise
-        if error.filename is None:
-            _drop_output()
-        _complain(f"{error.filename or 'standard output'}: {error.strerror}")
-        return FAILURE
-    except (KeyboardInterrupt, typer.Abort):
-        print("kv-asu: interrupted", file=sys.stderr)
-        return INTERRUPTED
-
-
-def _complain(text: str) -> None:
-    """One line, whatever is in the names that it quotes."""
-    print("kv-asu:", text.replace("\r", "\\r").replace("\n", "\\n"), file=sys.stderr)
-
-
-def _drop_output() -> None:
-    """Nobody takes our output any more: what is left of it must not be tried again on the way out."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return typer_command.run(app, "kv-asu", arguments, CommandFailed, ToolError)
 
 
 if __name__ == "__main__":

@@ -49,43 +49,55 @@ class Parser(argparse.ArgumentParser):
 
     def complain(self, text: str) -> None:
         """Say on standard error what went wrong."""
-        print(f"{self.name}: {text}", file=sys.stderr)
+        complain(self.name, text)
 
     def run(self, job: Callable[[], int], *failures: type[Exception]) -> int:
-        """Do the command's job.
+        """Do the command's job, as `ending` does."""
+        return ending(self.name, job, *failures)
 
-        Parameters
-        ----------
-        job : callable
-            Returns the exit code.
-        *failures : exception types
-            What it may raise for the user to be told.
 
-        Returns
-        -------
-        int
-            The exit code: that of the job, 1 for a failure, 130 when interrupted.
-        """
-        try:
-            code = job()
-            print(end="", flush=True)  # what cannot be written is told here, not on the way out
-            return code
-        except failures as error:
-            self.complain(str(error))
-        except ModuleNotFoundError as error:
-            self.complain(not_installed(error))
-        except BrokenPipeError:  # the reader of our output has seen enough, as `| head` does
+def complain(name: str, text: str) -> None:
+    """Say on standard error what went wrong: one line, whatever is in the names that it quotes."""
+    print(f"{name}:", text.replace("\r", "\\r").replace("\n", "\\n"), file=sys.stderr)
+
+
+def ending(name: str, job: Callable[[], int], *failures: type[Exception]) -> int:
+    """Do a command's job; whatever ends it is one line and an exit code.
+
+    Parameters
+    ----------
+    name : str
+        The command, in front of the line.
+    job : callable
+        Returns the exit code.
+    *failures : exception types
+        What it may raise for the user to be told.
+
+    Returns
+    -------
+    int
+        The exit code: that of the job, 1 for a failure, 130 when interrupted.
+    """
+    try:
+        code = job()
+        print(end="", flush=True)  # what cannot be written is told here, not on the way out
+        return code
+    except failures as error:
+        complain(name, str(error))
+    except ModuleNotFoundError as error:
+        complain(name, not_installed(error))
+    except BrokenPipeError:  # the reader of our output has seen enough, as `| head` does
+        _drop_output()
+    except OSError as error:
+        if error.filename is None and error.errno != errno.ENOSPC:
+            raise
+        if error.filename is None:
             _drop_output()
-        except OSError as error:
-            if error.filename is None and error.errno != errno.ENOSPC:
-                raise
-            if error.filename is None:
-                _drop_output()
-            self.complain(f"{error.filename or 'standard output'}: {error.strerror}")
-        except KeyboardInterrupt:
-            self.complain("interrupted")
-            return INTERRUPTED
-        return FAILURE
+        complain(name, f"{error.filename or 'standard output'}: {error.strerror}")
+    except KeyboardInterrupt:
+        complain(name, "interrupted")
+        return INTERRUPTED
+    return FAILURE
 
 
 def _drop_output() -> None:

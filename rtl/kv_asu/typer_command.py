@@ -1,0 +1,54 @@
+"""What the commands made with typer share: errors that read as one line, and exit codes."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from kv_asu.command_line import INTERRUPTED, USAGE, complain, ending
+
+#: Wrong usage of any kind; typer has no public name for this base.
+_UsageError: type[typer.BadParameter] = typer.BadParameter.__mro__[1]
+
+
+def run(app: typer.Typer, name: str, arguments: Sequence[str] | None, *failures: type[Exception]) -> int:
+    """Run a command line.
+
+    Parameters
+    ----------
+    app : Typer
+        The commands.
+    name : str
+        What starts them.
+    arguments : sequence of str, optional
+        Instead of the process's own.
+    *failures : exception types
+        What they may raise for the user to be told.
+
+    Returns
+    -------
+    int
+        The exit code: that of the command, 1 for a failure, 2 for wrong usage, 130 when interrupted.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a file's name may be no text
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+    def job() -> int:
+        try:
+            code = app(args=arguments, prog_name=name, standalone_mode=False)
+        except _UsageError as error:
+            context = getattr(error, "ctx", None)
+            way_out = f"; see '{context.command_path} --help'" if context else ""
+            text = error.format_message().rstrip(".")
+            if text:  # typer has already shown the help of a command called without arguments
+                complain(name, f"{text}{way_out}")
+            return USAGE
+        except typer.Abort:
+            complain(name, "interrupted")
+            return INTERRUPTED
+        return code if isinstance(code, int) else 0
+
+    return ending(name, job, *failures)
