@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -83,3 +84,26 @@ def test_what_has_changed(runs: list[str]) -> None:
 def test_resources() -> None:
     cells = {"LUT4": 10, "CCU2C": 2, "TRELLIS_DPR16X4": 3, "TRELLIS_FF": 9, "DP16KD": 1, "PFUMX": 4}
     assert fpga._resources(cells) == {"LUT": 26, "FF": 9, "DP16KD": 1}
+
+
+def test_use_by_block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The core and what it instantiates, each with all that is inside; nothing deeper has a row of its own."""
+    cells = {
+        "\\kv_asu": {"LUT4": 1, "\\kv_asu_counters": 1, "\\kv_asu_request_lookup": 2},
+        "\\kv_asu_counters": {"TRELLIS_FF": 5},
+        "\\kv_asu_request_lookup": {"DP16KD": 1, "\\kv_asu_request_lookup_hash": 1},
+        "\\kv_asu_request_lookup_hash": {"LUT4": 10},
+    }
+
+    def yosys(_: str, folder: Path, name: str) -> str:
+        modules = {module: {"num_cells_by_type": found} for module, found in cells.items()}
+        (folder / f"{name}.json").write_text(json.dumps({"modules": modules}))
+        return ""
+
+    monkeypatch.setattr(fpga, "BUILD", tmp_path)
+    monkeypatch.setattr(tools, "yosys", yosys)
+    assert fpga._blocks("", tools.silent) == {
+        "kv_asu": {"LUT": 21, "FF": 5, "DP16KD": 2},
+        "counters": {"LUT": 0, "FF": 5, "DP16KD": 0},
+        "request_lookup": {"LUT": 10, "FF": 0, "DP16KD": 1},
+    }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -140,7 +141,7 @@ def measure(points: Iterable[Point], seeds: tuple[int, ...], jobs: int, say: too
     return {
         "tools": versions,
         "points": figures,
-        "blocks": _kept(_folder(texts[DEFAULT], versions) / "blocks.json.kept", lambda: _blocks(texts[DEFAULT], say)),
+        "blocks": _kept(_folder(texts[DEFAULT], versions) / "use_by_block.json", lambda: _blocks(texts[DEFAULT], say)),
         "xilinx": {family: _xilinx(texts[DEFAULT], family, versions, say) for family in XILINX},
     }
 
@@ -163,7 +164,8 @@ def _blocks(text: str, say: tools.Say) -> dict[str, dict[str, int]]:
                 found[cell] = found.get(cell, 0) + count * each
         return found
 
-    return {name.removeprefix("kv_asu."): _resources(total(name)) for name in sorted(counts) if name.count(".") <= 1}
+    blocks = sorted(kind.lstrip("\\") for kind in counts["kv_asu"] if kind.lstrip("\\") in counts)
+    return {name.removeprefix("kv_asu_"): _resources(total(name)) for name in ("kv_asu", *blocks)}
 
 
 def _resources(cells: dict[str, int]) -> dict[str, int]:
@@ -184,7 +186,7 @@ def _xilinx(text: str, family: str, versions: dict[str, str], say: tools.Say) ->
         cells: dict[str, int] = json.loads((folder / "xilinx.json").read_text())["design"]["num_cells_by_type"]
         return {
             "LUT": sum(count for kind, count in cells.items() if kind.startswith("LUT")),
-            "LUTRAM": sum(count for kind, count in cells.items() if kind.startswith("RAM") and "B" not in kind[3:5]),
+            "LUTRAM": sum(count for kind, count in cells.items() if re.match("RAM(?!B)", kind)),
             "FF": sum(count for kind, count in cells.items() if kind.startswith("FD")),
             "CARRY": sum(count for kind, count in cells.items() if kind.startswith("CARRY")),
             "RAMB36": cells.get("RAMB36E1", 0) + cells.get("RAMB36E2", 0),
