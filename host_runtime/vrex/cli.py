@@ -24,6 +24,8 @@ from vrex.run.cli import EXAMPLES as RUN_EXAMPLES
 from vrex.run.cli import run
 from vrex.session.cli import EXAMPLES as REPLAY_EXAMPLES
 from vrex.session.cli import replay
+from vrex.sweep.cli import EXAMPLES as SWEEP_EXAMPLES
+from vrex.sweep.cli import sweep
 from vrex.trace.cli import app as trace_app
 from vrex.train.cli import EXAMPLES as TRAIN_EXAMPLES
 from vrex.train.cli import train
@@ -42,6 +44,7 @@ app.command(epilog=MOUNT_EXAMPLES)(mount)
 app.command(epilog=RUN_EXAMPLES)(run)
 app.command(epilog=CALIBRATE_EXAMPLES)(calibrate)
 app.command(epilog=BENCH_EXAMPLES)(bench)
+app.command(epilog=SWEEP_EXAMPLES)(sweep)
 app.command(epilog=TRAIN_EXAMPLES)(train)
 
 
