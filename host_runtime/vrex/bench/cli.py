@@ -20,9 +20,6 @@ EXAMPLES = """Examples:
 - `vrex bench a.parquet b.parquet --json > figures.json`
 """
 
-#: The trace that comes with a checkout.
-DEFAULT_TRACE = Path(__file__).parents[3] / "examples" / "traces" / "bikes.parquet"
-
 TABLES = ("hit-rate", "prefetch", "reuse", "latency", "bytes", "speed", "fidelity")
 _TRANSPORTS = ("rtl", "model")
 
@@ -61,7 +58,7 @@ def bench(
     """Measure V-Rex against the best other policies on the very same accesses, each figure beside its definition."""
     from rich.console import Console
 
-    from vrex.bench.inputs import open_streams
+    from vrex.bench.inputs import DEFAULT_TRACE, open_streams
     from vrex.bench.knobs import FROZEN, BenchKnobs
     from vrex.bench.plot import plot
     from vrex.console import stderr

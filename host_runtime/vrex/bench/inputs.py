@@ -15,6 +15,9 @@ from vrex.errors import VrexError
 from vrex.runtime.motion import region_motion
 from vrex.trace.packaged import packaged_file
 
+#: The trace that comes with a checkout.
+DEFAULT_TRACE = Path(__file__).parents[3] / "examples" / "traces" / "bikes.parquet"
+
 
 def open_streams(
     inputs: list[Path], knobs: dict[str, Any], out: Path, command: str
@@ -40,7 +43,7 @@ def open_streams(
     for path in inputs:
         trace, clip = _trace(path, knobs, out, command)
         stream = Stream(trace)
-        clip = clip or _packaged_clip(stream)
+        clip = clip or packaged_clip(stream)
         stream.motion = _motion(stream, clip)
         streams.append((stream, clip))
     return streams
@@ -67,7 +70,7 @@ def _trace(path: Path, knobs: dict[str, Any], out: Path, command: str) -> tuple[
     return trace, path
 
 
-def _packaged_clip(stream: Stream) -> Path | None:
+def packaged_clip(stream: Stream) -> Path | None:
     """The clip of a trace that was made of a packaged one, if the package is installed."""
     distribution, _, version = str(stream.metadata.made.get("clip_from", "")).partition(" ")
     if not version:

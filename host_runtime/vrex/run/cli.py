@@ -93,8 +93,11 @@ def run(
     from vrex.files import check_file, whole_file
 
     need("vrex run", "simpy")
-    from vrex.run.replay import Replay
+    from vrex.run.replay import Replay, cache_for
+    from vrex.run.sources import open_source
     from vrex.runtime.metrics import LOW_HIT_RATE
+    from vrex.trace.cli import indices
+    from vrex.trace.vit import VIT_S14
 
     numbers = {"kv-cache-reserve-mb": reserve_mb, "residency": residency, "kv-cache-gc-threshold": gc_threshold}
     for name, value in numbers.items():
@@ -102,13 +105,22 @@ def run(
             raise typer.BadParameter("nan is not a number", param_hint=f"'--{name}'")
     check_file(*(path for path in (json_lines, prometheus) if path))
     with tempfile.TemporaryDirectory() as folder:
-        stream, clip = _open(source, frames, layers, Path(folder))
+        stream, clip = open_source(source, frames, indices("layers", layers, VIT_S14.layers), Path(folder), "vrex run")
         if stream.geometry.address_map.dtype != _DTYPES[dtype]:
             raise typer.BadParameter(f"the stream's KV is {stream.geometry.address_map.dtype}", param_hint="'--dtype'")
         share = residency
         if not retrieval:
             share = gc_threshold = 1.0
-        cache = _cache(stream, transport, share, reserve_mb, gc_threshold, max_model_len, prefetch_disable, heartbeat)
+        cache = cache_for(
+            stream,
+            transport,
+            share=share,
+            reserve_mb=reserve_mb,
+            gc_threshold=gc_threshold,
+            max_tokens=max_model_len,
+            prefetch=not prefetch_disable,
+            heartbeat=heartbeat,
+        )
         replay = Replay(stream, cache, tlevel, retrieval and not prefetch_disable)
         done = []
         with progress_bar("run", "reads") as bar:
@@ -145,72 +157,6 @@ def run(
     for cause in causes:
         warning = f"warning: hit rate under {LOW_HIT_RATE:.0%}: {cause}"
         stderr.print(warning, markup=False, highlight=False, soft_wrap=True)
-
-
-def _open(source: Path | None, frames: int | None, layers: str, folder: Path) -> tuple[Stream, Path | None]:
-    """The stream, and its clip if that was given."""
-    from vrex.bench.cli import DEFAULT_TRACE
-    from vrex.bench.stream import Stream
-    from vrex.console import progress_bar
-    from vrex.errors import VrexError
-    from vrex.runtime.motion import region_motion
-    from vrex.trace.cli import indices
-    from vrex.trace.maker import Knobs, make_trace
-    from vrex.trace.vit import VIT_S14
-
-    path = source or DEFAULT_TRACE
-    try:
-        with open(path, "rb") as file:
-            is_trace = file.read(4) == b"PAR1"
-    except OSError as error:
-        raise VrexError(f"{path}: cannot be read ({error.strerror}); give a trace or a clip") from None
-    if is_trace:
-        return Stream(path), None
-    trace = folder / "clip.parquet"
-    with progress_bar(f"{path.name} to trace", "frames") as bar:
-        make_trace(path, trace, Knobs(frames, indices("layers", layers, VIT_S14.layers)), "vrex run", progress=bar)
-    stream = Stream(trace)
-    try:
-        stream.motion = region_motion(path, stream.frames)
-    except VrexError:
-        stream.motion = None  # a coder without motion vectors: the LSTM does without
-    return stream, path
-
-
-def _cache(
-    stream: Stream,
-    transport: str,
-    share: float | None,
-    reserve_mb: float,
-    gc_threshold: float,
-    max_model_len: int | None,
-    prefetch_disable: bool,
-    heartbeat: bool,
-) -> DynamicRetrievalCache:
-    from vrex.run.replay import layout_of
-    from vrex.runtime.cache import MIB, DynamicRetrievalCache
-    from vrex.runtime.core_watch import WatchSettings
-    from vrex.transports import open_transport
-    from vrex.transports.base import Bus
-
-    bus = open_transport(transport)
-    assert isinstance(bus, Bus)
-    kv = layout_of(stream, max_model_len)
-    settings = WatchSettings.of_stream(
-        stream.lines, stream.reads_per_frame, stream.frame_ns, 1 << bus.params.log2_entries
-    )
-    whole = kv.stream_bytes / MIB
-    return DynamicRetrievalCache(
-        kv,
-        bus=bus,
-        reserve_mb=min(reserve_mb, 2 * whole) if share is None else max(share * whole, kv.bytes_per_token / MIB),
-        gc_threshold=gc_threshold,
-        prefetch_share=0.0 if prefetch_disable or share == 1.0 else 0.125,
-        tiles=stream.tiles,
-        grid=stream.geometry.grid,
-        settings=settings,
-        heartbeat=heartbeat,
-    )
 
 
 def _likely_cause(stream: Stream, cache: DynamicRetrievalCache, clip: Path | None) -> str:

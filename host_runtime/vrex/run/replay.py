@@ -14,10 +14,13 @@ import numpy.typing as npt
 
 from vrex.bench.stream import Birth, Read, Stream
 from vrex.errors import VrexError
-from vrex.runtime.cache import DynamicRetrievalCache
+from vrex.runtime.cache import MIB, DynamicRetrievalCache
+from vrex.runtime.core_watch import WatchSettings
 from vrex.runtime.metrics import FrameMetrics
 from vrex.runtime.policy import Lines
 from vrex.trace.address_map import LINE_BYTES, AddressMap
+from vrex.transports import open_transport
+from vrex.transports.base import Bus
 
 #: Lines of the next visit are brought ahead when they are at least so likely to be read by it.
 LIKELY = 0.9
@@ -40,6 +43,54 @@ def layout_of(stream: Stream, max_tokens: int | None = None) -> AddressMap:
 def _layers_and_heads(stream: Stream) -> tuple[list[int], list[int]]:
     heads = stream.geometry.address_map.heads
     return sorted({group // heads for group in stream.groups}), sorted({group % heads for group in stream.groups})
+
+
+def cache_for(
+    stream: Stream,
+    transport: str,
+    *,
+    share: float | None = None,
+    reserve_mb: float = 2048,
+    gc_threshold: float = 0.85,
+    max_tokens: int | None = None,
+    prefetch: bool = True,
+    heartbeat: bool = True,
+    log2_entries: int = 11,
+) -> DynamicRetrievalCache:
+    """A cache for a stream, with a core of its own.
+
+    Parameters
+    ----------
+    stream : Stream
+    transport : str
+        "rtl" or "model": what the core is.
+    share : float, optional
+        Near memory as a share of the stream's KV, instead of MiB.
+    reserve_mb, gc_threshold, heartbeat
+        As for `DynamicRetrievalCache`.
+    max_tokens : int, optional
+        The longest the stream gets; as long as the trace unless given.
+    prefetch : bool
+        Whether there is room for lines that are brought ahead.
+    log2_entries : int
+        Slots of the core's table, log2.
+    """
+    bus = open_transport(transport, log2_entries=log2_entries)
+    assert isinstance(bus, Bus)
+    kv = layout_of(stream, max_tokens)
+    settings = WatchSettings.of_stream(stream.lines, stream.reads_per_frame, stream.frame_ns, 1 << log2_entries)
+    whole = kv.stream_bytes / MIB
+    return DynamicRetrievalCache(
+        kv,
+        bus=bus,
+        reserve_mb=min(reserve_mb, 2 * whole) if share is None else max(share * whole, kv.bytes_per_token / MIB),
+        gc_threshold=gc_threshold,
+        prefetch_share=0.125 if prefetch and share != 1.0 else 0.0,
+        tiles=stream.tiles,
+        grid=stream.geometry.grid,
+        settings=settings,
+        heartbeat=heartbeat,
+    )
 
 
 class Replay:

@@ -372,6 +372,18 @@ class DynamicRetrievalCache:
         self.frame.moved += len(queued)
         return len(queued)
 
+    def tlevels(self, layer: int, head: int, first: int, count: int) -> npt.NDArray[np.uint8]:
+        """T-levels of a run of tokens as the core has them now, 0 to 3: shape (count,).
+
+        Each granule is asked for once, at the query port, which touches nothing; it takes a clock. Of a token's lines the
+        highest counts.
+        """
+        lines = self.kv.lines(layer, head, first + np.arange(count)).astype(np.int64)
+        start = int(lines.min())
+        self._driver.advance_core()
+        levels = self._watch.tlevels(start, int(lines.max()) - start + 1)
+        return np.asarray(levels[lines - start].reshape(count, -1).max(axis=1), np.uint8)
+
     # Time
 
     def end_frame(self, following: int | None = None) -> FrameMetrics:

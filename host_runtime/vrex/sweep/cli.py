@@ -174,8 +174,7 @@ def _sweep(
 ) -> None:
     from rich.console import Console
 
-    from vrex.bench.cli import DEFAULT_TRACE
-    from vrex.bench.inputs import open_streams
+    from vrex.bench.inputs import DEFAULT_TRACE, open_streams
     from vrex.bench.knobs import BenchKnobs
     from vrex.console import progress_bar, stderr
     from vrex.errors import VrexError
