@@ -20,6 +20,8 @@ from vrex.errors import VrexError
 from vrex.mount.cli import EXAMPLES as MOUNT_EXAMPLES
 from vrex.mount.cli import mount
 from vrex.regs_cli import app as regs_app
+from vrex.report.cli import EXAMPLES as REPORT_EXAMPLES
+from vrex.report.cli import report
 from vrex.run.cli import EXAMPLES as RUN_EXAMPLES
 from vrex.run.cli import run
 from vrex.session.cli import EXAMPLES as REPLAY_EXAMPLES
@@ -46,6 +48,7 @@ app.command(epilog=CALIBRATE_EXAMPLES)(calibrate)
 app.command(epilog=BENCH_EXAMPLES)(bench)
 app.command(epilog=SWEEP_EXAMPLES)(sweep)
 app.command(epilog=TRAIN_EXAMPLES)(train)
+app.command(epilog=REPORT_EXAMPLES)(report)
 
 
 def _version(asked: bool) -> None:

@@ -56,6 +56,7 @@ def cache_for(
     prefetch: bool = True,
     heartbeat: bool = True,
     log2_entries: int = 11,
+    looks_per_frame: int = 0,
 ) -> DynamicRetrievalCache:
     """A cache for a stream, with a core of its own.
 
@@ -74,11 +75,14 @@ def cache_for(
         Whether there is room for lines that are brought ahead.
     log2_entries : int
         Slots of the core's table, log2.
+    looks_per_frame : int
+        Lines whose T-levels somebody asks for in a frame, beside the policy: they take clocks, too.
     """
     bus = open_transport(transport, log2_entries=log2_entries)
     assert isinstance(bus, Bus)
     kv = layout_of(stream, max_tokens)
-    settings = WatchSettings.of_stream(stream.lines, stream.reads_per_frame, stream.frame_ns, 1 << log2_entries)
+    busy = stream.reads_per_frame + looks_per_frame
+    settings = WatchSettings.of_stream(stream.lines, busy, stream.frame_ns, 1 << log2_entries)
     whole = kv.stream_bytes / MIB
     return DynamicRetrievalCache(
         kv,

@@ -32,6 +32,7 @@ from vrex.runtime.templates import Template, visit_order
 from vrex.trace.address_map import LINE_BYTES, AddressMap, LineArray, PatchGrid
 
 if TYPE_CHECKING:
+    from vrex.registers import Register
     from vrex.transports.base import Bus
 
 MIB = 1 << 20
@@ -112,6 +113,8 @@ class DynamicRetrievalCache:
 
     Attributes
     ----------
+    settings : WatchSettings
+        How the core is programmed.
     frame : FrameMetrics
         Of the present frame.
     totals : Totals
@@ -165,13 +168,13 @@ class DynamicRetrievalCache:
         # The system gives memory for the pages that are written to, so a long stream costs what it holds.
         self._far: Bytes = np.zeros((lines, LINE_BYTES), np.uint8)
         self.near = NearMemory(self._far, self._first_line, places - ahead, ahead)
-        settings = settings or WatchSettings.of_stream(lines, lines, frame_ns, 1 << bus.params.log2_entries)
-        self._watch = CoreWatch(bus, settings)
+        self.settings = settings or WatchSettings.of_stream(lines, lines, frame_ns, 1 << bus.params.log2_entries)
+        self._watch = CoreWatch(bus, self.settings)
         self.env = simpy.Environment()
         self.dma = DmaEngine(self.env, dma)
         if heartbeat:
             self.env.process(self.dma.heartbeat())
-        self._driver = Driver(self._watch.bus, kv, self.near, self.dma, line_shift=settings.line_shift)
+        self._driver = Driver(self._watch.bus, kv, self.near, self.dma, line_shift=self.settings.line_shift)
         order = visit_order(Template.of_attention(kv), kv)
         regions = Regions(kv, grid) if grid is not None and predictors.lstm else None
         self.policy = RetrievalPolicy(kv, tiles, predictors, self._tlevels, order, regions)
@@ -375,14 +378,18 @@ class DynamicRetrievalCache:
     def tlevels(self, layer: int, head: int, first: int, count: int) -> npt.NDArray[np.uint8]:
         """T-levels of a run of tokens as the core has them now, 0 to 3: shape (count,).
 
-        Each granule is asked for once, at the query port, which touches nothing; it takes a clock. Of a token's lines the
-        highest counts.
+        Each granule is asked for once, at the query port, which touches nothing; it takes a clock. Of a token's lines
+        the highest counts.
         """
         lines = self.kv.lines(layer, head, first + np.arange(count)).astype(np.int64)
         start = int(lines.min())
         self._driver.advance_core()
         levels = self._watch.tlevels(start, int(lines.max()) - start + 1)
         return np.asarray(levels[lines - start].reshape(count, -1).max(axis=1), np.uint8)
+
+    def registers(self) -> dict[str, Register]:
+        """The core's registers by name; reading changes nothing."""
+        return self._watch.device.registers()
 
     # Time
 

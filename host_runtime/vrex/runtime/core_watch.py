@@ -173,6 +173,8 @@ class CoreWatch:
 
     Attributes
     ----------
+    device : KvAsu
+        The core as a script uses it.
     bus : SlowClock
         The core as a driver uses it.
 
@@ -187,7 +189,7 @@ class CoreWatch:
         from vrex.registers import Decay
 
         self.settings = settings
-        device = KvAsu(bus)
+        self.device = device = KvAsu(bus)
         device.disable()
         device.tick_shift = settings.tick_shift - settings.coarser
         device.granule = 1 << settings.line_shift
