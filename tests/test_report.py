@@ -23,7 +23,7 @@ from vrex.cli import main
 from vrex.report.contributions import contributions
 from vrex.report.heat import FULL_SCALE, HeatMap
 from vrex.report.page import histogram, page
-from vrex.run.replay import Replay, cache_for
+from vrex.run.replay import Replay, Shape, cache_for
 from vrex.runtime.policy import ALL
 
 FRAMES = 6
@@ -120,7 +120,7 @@ def test_contributions_are_the_benchs_hit_rates(folder: Path) -> None:
 def test_heat_is_what_the_query_port_says(folder: Path) -> None:
     """Look by look, against T-levels asked for token by token, while next to no time passes."""
     stream = Stream(folder / "small.parquet")
-    cache = cache_for(stream, "model", share=0.4, looks_per_frame=1 << 16)  # so that asking takes no time worth it
+    cache = cache_for(Shape.of(stream), "model", share=0.4, looks_per_frame=1 << 16)  # asking takes next to no time
     heat = HeatMap(cache, GRID, depth=3)
     expected = np.zeros((FRAMES, 3, GRID.rows * GRID.columns))
     for metrics in Replay(stream, cache, 2, True).run():

@@ -72,7 +72,7 @@ def report(
     need("vrex report", "simpy", "PIL")
     from vrex.report.heat import HeatMap
     from vrex.report.page import page
-    from vrex.run.replay import Replay, cache_for
+    from vrex.run.replay import Replay, Shape, cache_for
     from vrex.run.sources import open_source
     from vrex.runtime.core_watch import CLOCK_NS
     from vrex.trace.cli import indices
@@ -88,7 +88,11 @@ def report(
         shown = _clip_of(stream, given, clip)
         looks = _DEPTH * stream.geometry.grid.tokens_per_frame * len(stream.groups)
         cache = cache_for(
-            stream, transport, share=residency, log2_entries=log2_entries, looks_per_frame=min(looks, stream.lines)
+            Shape.of(stream),
+            transport,
+            share=residency,
+            log2_entries=log2_entries,
+            looks_per_frame=min(looks, stream.lines),
         )
         heat = HeatMap(cache, stream.geometry.grid, _DEPTH)
         replay = Replay(stream, cache, min_tlevel=2, prefetch=True)

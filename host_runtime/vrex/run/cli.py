@@ -1,16 +1,18 @@
-"""`vrex run`: a trace or a clip through the whole runtime, a line a frame."""
+"""`vrex run`: a trace, a clip or live frames through the whole runtime, a line a frame."""
 
 from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from vrex.bench.stream import Stream
+    from vrex.run.live import Live
+    from vrex.run.replay import Replay, Shape
     from vrex.runtime.cache import DynamicRetrievalCache
 
 EXAMPLES = """Examples:
@@ -18,6 +20,8 @@ EXAMPLES = """Examples:
 - `vrex run --frames 8 --residency 0.2`
 - `vrex run street.mp4 --frames 16 --layers 2,6 --kv-cache-reserve-mb 8`
 - `vrex run street.parquet --transport rtl --kv-prefetch-disable --json > run.json`
+- `ffmpeg -i street.mp4 -f rawvideo -pix_fmt yuv420p - | vrex run --yuv 640x360@24 --residency 0.2`
+- `vrex run --camera /dev/video0 --frames 100`
 """
 
 _TRANSPORTS = ("model", "rtl")
@@ -38,11 +42,20 @@ def run(
     source: Annotated[
         Path | None, typer.Argument(help="A trace or a clip; without one, the trace of bikes.mp4.", show_default=False)
     ] = None,
+    yuv: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WxH@RATE", show_default=False, help="Instead: raw yuv420p frames of that size on standard input."
+        ),
+    ] = None,
+    camera: Annotated[
+        Path | None, typer.Option(metavar="DEVICE", show_default=False, help="Instead: a camera, like /dev/video0.")
+    ] = None,
     transport: Annotated[
         str, typer.Option(parser=_one_of(*_TRANSPORTS), metavar="|".join(_TRANSPORTS), help="What the core is.")
     ] = "model",
     frames: Annotated[int | None, typer.Option(min=1, help="Frames from the start; all unless given.")] = None,
-    layers: Annotated[str, typer.Option(help="Of a clip: layers of the model to trace, like 2,6,10.")] = "2,6,10",
+    layers: Annotated[str, typer.Option(help="Of a clip or live frames: layers of the model, like 2,6,10.")] = "2,6,10",
     retrieval: Annotated[
         bool,
         typer.Option(
@@ -82,8 +95,10 @@ def run(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object.")] = False,
 ) -> None:
-    """Play a trace or a clip through cache, policy, driver, DMA engine and core; every byte read is checked.
+    """Play a stream through cache, policy, driver, DMA engine and core; every byte read is checked.
 
+    The stream is a trace, a clip, raw frames on standard input or a camera. Of the latter two each frame is worked on
+    as it comes, and memory is bounded by --max-model-len (32,768 tokens, 127 frames, unless that or --frames is given).
     Latency is device time from a frame's first KV to its last read: modelled for an Orin NX with the KV cache on NVMe.
     """
     import math
@@ -93,7 +108,8 @@ def run(
     from vrex.files import check_file, whole_file
 
     need("vrex run", "simpy")
-    from vrex.run.replay import Replay, cache_for
+    from vrex.errors import VrexError
+    from vrex.run.replay import Replay, Shape, cache_for
     from vrex.run.sources import open_source
     from vrex.runtime.metrics import LOW_HIT_RATE
     from vrex.trace.cli import indices
@@ -104,35 +120,50 @@ def run(
         if value is not None and math.isnan(value):
             raise typer.BadParameter("nan is not a number", param_hint=f"'--{name}'")
     check_file(*(path for path in (json_lines, prometheus) if path))
-    with tempfile.TemporaryDirectory() as folder:
-        stream, clip = open_source(source, frames, indices("layers", layers, VIT_S14.layers), Path(folder), "vrex run")
-        if stream.geometry.address_map.dtype != _DTYPES[dtype]:
-            raise typer.BadParameter(f"the stream's KV is {stream.geometry.address_map.dtype}", param_hint="'--dtype'")
-        share = residency
-        if not retrieval:
-            share = gc_threshold = 1.0
-        cache = cache_for(
-            stream,
+    share = residency
+    if not retrieval:
+        share = gc_threshold = 1.0
+    chosen = indices("layers", layers, VIT_S14.layers)
+    prefetch = retrieval and not prefetch_disable
+
+    def new_cache(shape: Shape) -> DynamicRetrievalCache:
+        if shape.kv.dtype != _DTYPES[dtype]:
+            raise typer.BadParameter(f"the stream's KV is {shape.kv.dtype}", param_hint="'--dtype'")
+        return cache_for(
+            shape,
             transport,
             share=share,
             reserve_mb=reserve_mb,
             gc_threshold=gc_threshold,
-            max_tokens=max_model_len,
             prefetch=not prefetch_disable,
             heartbeat=heartbeat,
         )
-        replay = Replay(stream, cache, tlevel, retrieval and not prefetch_disable)
-        done = []
+
+    player: Live | Replay
+    clip, total, failure = None, None, None
+    done = []
+    with tempfile.TemporaryDirectory() as folder:
+        if yuv is not None or camera is not None:
+            player = _live(source, yuv, camera, frames, chosen, max_model_len, new_cache, tlevel, prefetch)
+        else:
+            stream, clip = open_source(source, frames, chosen, Path(folder), "vrex run")
+            player = Replay(stream, new_cache(Shape.of(stream, max_model_len)), tlevel, prefetch)
+            total = None if frames else stream.reads
         with progress_bar("run", "reads") as bar:
-            for frame in replay.run():
-                done.append(frame)
-                if not as_json:
-                    typer.echo(str(frame))
-                bar(replay.lines, None if frames else stream.reads)
-                if frames is not None and len(done) >= frames:
-                    break
-        totals = cache.totals
-        causes = [] if totals.hit_rate >= LOW_HIT_RATE else [_likely_cause(stream, cache, clip)]
+            try:
+                for frame in player.run():
+                    done.append(frame)
+                    if not as_json:
+                        typer.echo(str(frame))
+                    bar(player.lines, total)
+                    if frames is not None and len(done) >= frames:
+                        break
+            except VrexError as error:
+                if not done:
+                    raise
+                failure = error  # after what there is has been told
+        totals = player.cache.totals
+        causes = [] if totals.hit_rate >= LOW_HIT_RATE else [_likely_cause(player, clip)]
     if json_lines:
         with whole_file(json_lines) as scratch:
             scratch.write_text("".join(frame.json_line() + "\n" for frame in done))
@@ -157,9 +188,50 @@ def run(
     for cause in causes:
         warning = f"warning: hit rate under {LOW_HIT_RATE:.0%}: {cause}"
         stderr.print(warning, markup=False, highlight=False, soft_wrap=True)
+    if failure is not None:
+        raise failure
 
 
-def _likely_cause(stream: Stream, cache: DynamicRetrievalCache, clip: Path | None) -> str:
+def _live(
+    source: Path | None,
+    yuv: str | None,
+    camera: Path | None,
+    frames: int | None,
+    layers: tuple[int, ...],
+    max_model_len: int | None,
+    new_cache: Callable[[Shape], DynamicRetrievalCache],
+    tlevel: int,
+    prefetch: bool,
+) -> Live:
+    """Frames as they come."""
+    import sys
+
+    from vrex.errors import VrexError
+    from vrex.run.live import USUAL_TOKENS, Camera, Live, RawVideo, shape
+    from vrex.trace.packaged import packaged_file
+    from vrex.trace.vit import VIT_S14_FILE, VIT_S14_GRID, QueryKeyModel
+
+    if sum(each is not None for each in (source, yuv, camera)) > 1:
+        raise typer.BadParameter("a stream has one source: a file, --yuv or --camera", param_hint="'SOURCE'")
+    if yuv is not None:
+        try:
+            raw = RawVideo.parse(yuv)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="'--yuv'") from None
+        if sys.stdin.isatty():
+            raise VrexError("standard input is a terminal; pipe raw frames into it, as 'vrex run --help' shows")
+        rate, pictures = raw.rate, raw.pictures(sys.stdin.buffer)
+    else:
+        assert camera is not None
+        device = Camera(camera)
+        rate, pictures = device.rate, device.pictures()
+    per_frame = VIT_S14_GRID.tokens_per_frame
+    tokens = max_model_len or (frames * per_frame if frames else USUAL_TOKENS)
+    model = QueryKeyModel(packaged_file(*VIT_S14_FILE).path, layers, values=True)
+    return Live(pictures, model, layers, rate, new_cache(shape(layers, rate, tokens)), tlevel, prefetch)
+
+
+def _likely_cause(player: Live | Replay, clip: Path | None) -> str:
     """Why so much misses: the footage, or near memory that is smaller than what a frame reads."""
     from kv_asu_firmware.residency import Bank
     from vrex.calibrate.clip import measure_clip
@@ -167,12 +239,12 @@ def _likely_cause(stream: Stream, cache: DynamicRetrievalCache, clip: Path | Non
 
     if clip is not None:
         try:
-            found = measure_clip(clip, stream.frames).warnings(clip.name)
+            found = measure_clip(clip, player.cache.totals.frames).warnings(clip.name)
         except VrexError:
             found = []
         if found:
             return found[0]
-    places, wanted = cache.near.capacity(Bank.DEMAND), stream.reads_per_frame
+    places, wanted = player.cache.near.capacity(Bank.DEMAND), player.reads_per_frame
     if places < wanted:
         return (
             f"near memory has {places:,} places, a frame asks for up to {wanted:,} lines; a larger "
