@@ -19,7 +19,7 @@ from vrex.runtime.cache import MIB, DynamicRetrievalCache
 from vrex.runtime.core_watch import WatchSettings
 from vrex.runtime.metrics import FrameMetrics
 from vrex.runtime.policy import Lines
-from vrex.trace.address_map import LINE_BYTES, AddressMap, PatchGrid
+from vrex.trace.address_map import LINE_BYTES, AddressMap, PatchGrid, each_once
 from vrex.transports import open_transport
 from vrex.transports.base import Bus
 
@@ -213,7 +213,7 @@ class Replay:
         """The tokens that lines hold."""
         kv = self._stream.geometry.address_map
         first = kv.locate_line(read.lines).token
-        tokens = np.unique(first[:, np.newaxis] + np.arange(max(1, LINE_BYTES // kv.bytes_per_token)))
+        tokens = each_once(first[:, np.newaxis] + np.arange(max(1, LINE_BYTES // kv.bytes_per_token)))
         return tokens[tokens < self.cache.tokens(self._place(read.group)[0])]
 
 

@@ -29,7 +29,7 @@ from vrex.runtime.metrics import FrameMetrics, Totals
 from vrex.runtime.near_memory import Bytes, NearMemory
 from vrex.runtime.policy import ALL, Lines, Predictors, RetrievalPolicy
 from vrex.runtime.templates import Template, visit_order
-from vrex.trace.address_map import LINE_BYTES, AddressMap, LineArray, PatchGrid
+from vrex.trace.address_map import LINE_BYTES, AddressMap, LineArray, PatchGrid, each_once
 
 if TYPE_CHECKING:
     from vrex.registers import Register
@@ -233,13 +233,13 @@ class DynamicRetrievalCache:
         self._begin()
         tokens = first + np.arange(count)
         lines = [self._lines(layer, head, tokens) for head in range(kv.heads)]
-        new = np.unique(np.concatenate(lines))
-        self._check_room(coming := new[~self._has_place(new)])
+        new = each_once(np.concatenate(lines))
+        self._check_room(coming := new[~self._driver.have_place(self._numbers(new))])
         self._make_room(coming)
         for head in range(kv.heads):
             self._write(layer, head, tokens, *(array[head] for array in given))
         self._tokens[layer] = first + count
-        self._driver.admit((new + self._first_line).tolist())
+        self._driver.admit(self._numbers(new))
         self.near.refresh(new)
         for head in range(kv.heads):
             self.policy.write(layer * kv.heads + head, lines[head])
@@ -282,10 +282,10 @@ class DynamicRetrievalCache:
         if not len(wanted):
             return SwapIn(0, 0, 0, 0, np.zeros(0, np.uint64))
         self._begin()
-        kept = (places + self._first_line).tolist()
+        kept = self._numbers(places)
         self.near.hold(kept)
         try:
-            self._check_room(coming := places[~self._in_demand_bank(places)], keep=len(places))
+            self._check_room(coming := places[~self._driver.are_in(Bank.DEMAND, kept)], keep=len(places))
             group = layer * self.kv.heads + head
             self._tile = self._tile + 1 if self._visit == (asked_by, group) else 0
             self._visit = asked_by, group
@@ -351,7 +351,7 @@ class DynamicRetrievalCache:
         """
         wanted = self._checked_tokens(tokens, layer, head)
         lines = self._lines(layer, head, wanted)
-        missing = lines[~self._has_place(lines)]
+        missing = lines[~self._driver.have_place(self._numbers(lines))]
         # No more than there is room for, in the bank and in the queue; a burst takes an entry, and a line at the least.
         room = min(self.near.capacity(Bank.PREFETCH), len(missing))
         while room and len(self.dma.merge(missing[:room].tolist(), Bank.PREFETCH)) > self.dma.free(Bank.PREFETCH):
@@ -369,7 +369,7 @@ class DynamicRetrievalCache:
             if error.errno != errno.EAGAIN:  # no room after all: what is brought ahead may be left out
                 raise
             return 0
-        queued = missing[self._has_place(missing)].tolist()
+        queued = missing[self._driver.have_place(self._numbers(missing))].tolist()
         self._ahead.update(queued)
         self.frame.prefetched += len(queued)
         self.frame.moved += len(queued)
@@ -464,7 +464,11 @@ class DynamicRetrievalCache:
     def _lines(self, layer: int, head: int, tokens: Lines) -> Lines:
         """The lines of tokens, by their place in the stream, each once, ascending."""
         lines = self.kv.lines(layer, head, tokens).ravel().astype(np.int64) - self._first_line
-        return np.unique(lines)
+        return each_once(lines)
+
+    def _numbers(self, places: Lines) -> LineArray:
+        """Line numbers of lines by their place in the stream."""
+        return (places + self._first_line).astype(np.uint64)
 
     def _write(self, layer: int, head: int, tokens: Lines, keys: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
         data = np.concatenate([np.ascontiguousarray(keys), np.ascontiguousarray(values)], axis=1)
@@ -487,14 +491,6 @@ class DynamicRetrievalCache:
 
     def _tlevels(self, first: int, count: int) -> npt.NDArray[np.uint8]:
         return self._watch.tlevels(self._first_line + first, count)
-
-    def _has_place(self, lines: Lines) -> npt.NDArray[np.bool_]:
-        """Of each line, whether it is resident or on its way."""
-        return np.array([self._driver.bank(line + self._first_line) is not None for line in lines.tolist()], bool)
-
-    def _in_demand_bank(self, lines: Lines) -> npt.NDArray[np.bool_]:
-        banks = (self._driver.bank(line + self._first_line) for line in lines.tolist())
-        return np.array([bank is Bank.DEMAND for bank in banks], bool)
 
     def _check_room(self, coming: Lines, keep: int = 0) -> None:
         """See that lines that need a place can have one.
@@ -525,10 +521,9 @@ class DynamicRetrievalCache:
         self._collect_cold(len(coming))
         short = len(coming) - self.near.free(Bank.DEMAND)
         if short > 0:
-            lines = np.array([n for n in self.near.lines(Bank.DEMAND) if not self.near.is_held(n)], np.int64)
-            victims = self.policy.victims(lines - self._first_line, short)
-            for line in (victims + self._first_line).tolist():
-                self.near.collect(line)
+            loose = self.near.loose_lines(Bank.DEMAND)
+            victims = self.policy.victims(loose - self._first_line, short)
+            self.near.collect_all(self._numbers(victims))
             self.frame.evictions += len(victims)
 
     def _collect_cold(self, coming: int) -> None:
@@ -539,11 +534,13 @@ class DynamicRetrievalCache:
             if self.near.capacity(Bank.DEMAND) - self.near.free(Bank.DEMAND) + coming <= most:
                 return
             cold = self._watch.cold_lines(COLD_BATCH)
-            for line in (line for run in cold for line in run):
-                if self.near.bank(line) is Bank.DEMAND and not self.near.is_held(line):
-                    self.near.collect(line)
-                    self.frame.evictions += 1
-                    self.frame.cold_evictions += 1
+            for run in cold:
+                lines = np.arange(run.start, run.stop)
+                lines = lines[self.near.are_in(Bank.DEMAND, lines)]
+                lines = lines[~self.near.are_held(lines)]
+                self.near.collect_all(lines)
+                self.frame.evictions += len(lines)
+                self.frame.cold_evictions += len(lines)
             if len(cold) < COLD_BATCH // 2:  # the list is as good as empty
                 return
 
@@ -568,9 +565,10 @@ class DynamicRetrievalCache:
         asked, found = np.bincount(level, minlength=4), np.bincount(level[hit], minlength=4)
         frame.level_lines = (frame.level_lines + asked).tolist()
         frame.level_hits = (frame.level_hits + found).tolist()
-        ahead = self._ahead.intersection((retrieval.lines.astype(np.int64) - self._first_line).tolist())
-        frame.prefetch_hits += len(ahead)
-        self._ahead -= ahead
+        if self._ahead:
+            ahead = self._ahead.intersection((retrieval.lines.astype(np.int64) - self._first_line).tolist())
+            frame.prefetch_hits += len(ahead)
+            self._ahead -= ahead
         hits = int(hit.sum())
         frame.lines += lines
         frame.hits += hits

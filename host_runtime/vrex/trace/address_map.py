@@ -11,7 +11,7 @@ is what lets a template describe a whole attention layer's reads by a base, stri
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,13 @@ DEFAULT_BASE = 0x8000_0000
 
 IntArray = npt.NDArray[np.int64]
 LineArray = npt.NDArray[np.uint64]
+N = TypeVar("N", np.int64, np.uint64)
+
+
+def each_once(numbers: npt.NDArray[N]) -> npt.NDArray[N]:
+    """Numbers, each once and ascending: shape (n,). What is so already, as most are, is given back as it is."""
+    flat = numbers.reshape(-1)
+    return flat if (flat[1:] > flat[:-1]).all() else np.unique(flat)
 
 
 class Place(NamedTuple):
