@@ -79,7 +79,7 @@ class Shape:
 
 def cache_for(
     shape: Shape,
-    transport: str,
+    transport: str | Bus,
     *,
     share: float | None = None,
     reserve_mb: float = 2048,
@@ -94,8 +94,8 @@ def cache_for(
     Parameters
     ----------
     shape : Shape
-    transport : str
-        "rtl" or "model": what the core is.
+    transport : str or Bus
+        What the core is: "rtl" or "model", or one with a table of `log2_entries`.
     share : float, optional
         Near memory as a share of the stream's KV, instead of MiB.
     reserve_mb, gc_threshold, heartbeat
@@ -107,7 +107,7 @@ def cache_for(
     looks_per_frame : int
         Lines whose T-levels somebody asks for in a frame, beside the policy: they take clocks, too.
     """
-    bus = open_transport(transport, log2_entries=log2_entries)
+    bus = open_transport(transport, log2_entries=log2_entries) if isinstance(transport, str) else transport
     assert isinstance(bus, Bus)
     busy = shape.reads_per_frame + looks_per_frame
     whole = shape.kv.stream_bytes / MIB
