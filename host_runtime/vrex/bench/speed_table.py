@@ -26,8 +26,7 @@ DEFINITION = (
     "runs over the trace's first {requests:,} lines. The compiled core at one request a clock, in batches through its "
     "numpy interface; the golden model; libcachesim's LRU, a call a request through its Python interface, with 2,048 "
     "places. The whole runtime: cache, policy, driver, DMA engine and compiled core, with {residency:.0%} of the lines "
-    "near, every byte checked; its core alone: as if nothing else took time. There the core is clocked between requests, "
-    "too."
+    "near, every byte checked; its core alone: as if nothing else took time. It is clocked between requests, too."
 )
 
 
