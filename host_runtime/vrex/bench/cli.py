@@ -91,8 +91,7 @@ def bench(
             tables[name] = measured.to_json()
             if not as_json:
                 console.print(measured.text())
-            if name == "hit-rate":
-                plot(measured, out / f"{path.stem}-{name}.png")
+            plot(measured, out / f"{path.stem}-{name}.png")
             with whole_file(out / "figures.json") as scratch:  # after each, so that who stops it keeps what is done
                 scratch.write_text(json.dumps(figures, indent=2) + "\n")
     if as_json:
