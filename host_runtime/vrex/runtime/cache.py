@@ -10,7 +10,7 @@ Nothing is ever dropped or changed: collecting a line forgets a copy.
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,6 +29,7 @@ from vrex.runtime.metrics import FrameMetrics, Totals
 from vrex.runtime.near_memory import Bytes, NearMemory
 from vrex.runtime.policy import ALL, Lines, Predictors, RetrievalPolicy
 from vrex.runtime.templates import Template, visit_order
+from vrex.runtime.tokenizer import Patch
 from vrex.trace.address_map import LINE_BYTES, AddressMap, LineArray, PatchGrid, each_once
 
 if TYPE_CHECKING:
@@ -246,7 +247,14 @@ class DynamicRetrievalCache:
         self.frame.written += len(new)
 
     def swap_in(
-        self, tokens: npt.ArrayLike, layer: int, head: int, min_tlevel: int = 0, *, frame: int | None = None
+        self,
+        tokens: npt.ArrayLike,
+        layer: int,
+        head: int,
+        min_tlevel: int = 0,
+        *,
+        frame: int | None = None,
+        patch: Patch | None = None,
     ) -> SwapIn:
         """Make tokens' lines resident: those that are missing come, and no others.
 
@@ -259,6 +267,8 @@ class DynamicRetrievalCache:
             0 to 3: resident lines of lower T-levels may be collected as soon as they have been read.
         frame : int, optional
             The frame whose queries ask; the present one unless given.
+        patch : Patch, optional
+            Whose tokens they are, if of one row of patches: the driver notes that row as hot when one of them is.
 
         Returns
         -------
@@ -291,14 +301,21 @@ class DynamicRetrievalCache:
             self._visit = asked_by, group
             self.policy.read(asked_by, group, self._tile, places)
             self._make_room(coming)
-            request = Request(0, layer, head, int(wanted[0]), min_tlevel=min_tlevel, frame=asked_by)
+            request = _request(layer, head, int(wanted[0]), min_tlevel, asked_by, patch)
             retrieval = self._retrieve(request, wanted)
         finally:
             self.near.release(kept)
         return self._account(retrieval)
 
     def read(
-        self, layer: int, head: int, tokens: npt.ArrayLike, min_tlevel: int = 0, *, frame: int | None = None
+        self,
+        layer: int,
+        head: int,
+        tokens: npt.ArrayLike,
+        min_tlevel: int = 0,
+        *,
+        frame: int | None = None,
+        patch: Patch | None = None,
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Retrieve tokens, and read them.
 
@@ -306,7 +323,7 @@ class DynamicRetrievalCache:
 
         Parameters
         ----------
-        layer, head, tokens, min_tlevel, frame
+        layer, head, tokens, min_tlevel, frame, patch
             As for `swap_in`.
 
         Returns
@@ -314,7 +331,7 @@ class DynamicRetrievalCache:
         keys, values : numpy.ndarray, shape (n, head size)
             In the order asked for; the very bits that were appended.
         """
-        with self.swap_in(tokens, layer, head, min_tlevel, frame=frame) as held:
+        with self.swap_in(tokens, layer, head, min_tlevel, frame=frame, patch=patch) as held:
             wanted = np.asarray(tokens, np.int64).reshape(-1)
             if not held.lines:
                 empty = np.empty((0, self.kv.head_size), self.element)
@@ -336,8 +353,18 @@ class DynamicRetrievalCache:
         tokens = np.unique(tokens)
         return self.prefetch(tokens[tokens < self._tokens[layer]], layer, head, min_tlevel)
 
-    def prefetch(self, tokens: npt.ArrayLike, layer: int, head: int, min_tlevel: int = 0) -> int:
+    def prefetch(
+        self, tokens: npt.ArrayLike, layer: int, head: int, min_tlevel: int = 0, *, patch: Patch | None = None
+    ) -> int:
         """Begin to bring tokens' missing lines ahead, as far as there is room for lines brought ahead and in the queue.
+
+        Parameters
+        ----------
+        tokens, layer, head, min_tlevel
+            As for `swap_in`; lines below the T-level are left out.
+        patch : Patch, optional
+            Whose tokens they are, if of one row of patches: where that row was hot in the frame before or after, they
+            count as one T-level hotter.
 
         Returns
         -------
@@ -359,10 +386,8 @@ class DynamicRetrievalCache:
         if not room:
             return 0
         first = self.kv.locate_line((missing[:room] + self._first_line).astype(np.uint64)).token
-        request = Request(
-            0, layer, head, int(first[0]), min_tlevel=min_tlevel, flags=Flag.PREFETCH | Flag.NO_WAIT,
-            frame=self.frame.frame,
-        )  # fmt: skip
+        flags = Flag.PREFETCH | Flag.NO_WAIT | (Flag.SPATIAL_BOOST if patch else 0)
+        request = _request(layer, head, int(first[0]), min_tlevel, self.frame.frame, patch, flags)
         try:
             self._retrieve(request, np.unique(first))
         except OSError as error:
@@ -576,6 +601,16 @@ class DynamicRetrievalCache:
         frame.retrievals_ns.append(retrieval.device_time_ns)
         frame.queue_depth = max(frame.queue_depth, self.dma.depth)
         return SwapIn(lines, hits, lines - hits, retrieval.device_time_ns, retrieval.lines[hit], retrieval)
+
+
+def _request(
+    layer: int, head: int, first: int, min_tlevel: int, frame: int, patch: Patch | None, flags: int = 0
+) -> Request:
+    """What the driver is asked. A token without a place in its picture names no patch."""
+    request = Request(0, layer, head, first, min_tlevel=min_tlevel, flags=flags, frame=frame)
+    if patch is None or patch.patch_row < 0:
+        return request
+    return replace(request, frame=patch.frame_id, patch_row=patch.patch_row, patch_column=patch.patch_col)
 
 
 def _element(kv: AddressMap, element: npt.DTypeLike | None) -> np.dtype[Any]:
