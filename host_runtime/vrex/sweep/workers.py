@@ -31,8 +31,10 @@ def in_processes(jobs: Sequence[Job], count: int) -> Iterator[Outcome]:
         A process was killed.
     """
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(count, len(jobs)), context, initializer=signal.signal,
-                               initargs=(signal.SIGINT, signal.SIG_DFL))  # fmt: skip
+    # Control-C reaches every process of a terminal: this one takes care of the others.
+    pool = ProcessPoolExecutor(
+        min(count, len(jobs)), context, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)
+    )
     try:
         futures = [pool.submit(measure, job) for job in jobs]
         for future in as_completed(futures):
