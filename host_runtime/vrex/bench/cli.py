@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vrex.options import one_of
+
 if TYPE_CHECKING:
     from vrex.bench.knobs import BenchKnobs
     from vrex.bench.stream import Stream
@@ -24,15 +26,6 @@ TABLES = ("hit-rate", "prefetch", "reuse", "latency", "bytes", "speed", "fidelit
 _TRANSPORTS = ("rtl", "model")
 
 
-def _one_of(names: tuple[str, ...]) -> Any:
-    def parse(text: str) -> str:
-        if text not in names:
-            raise typer.BadParameter(f"{text!r} is not one of {', '.join(names)}")
-        return text
-
-    return parse
-
-
 def bench(
     inputs: Annotated[
         list[Path] | None,
@@ -40,10 +33,10 @@ def bench(
     ] = None,
     table: Annotated[
         list[str] | None,
-        typer.Option(parser=_one_of(TABLES), metavar="|".join(TABLES), help="Only this table; may be repeated."),
+        typer.Option(parser=one_of(*TABLES), metavar="|".join(TABLES), help="Only this table; may be repeated."),
     ] = None,
     transport: Annotated[
-        str, typer.Option(parser=_one_of(_TRANSPORTS), metavar="|".join(_TRANSPORTS), help="What the core is.")
+        str, typer.Option(parser=one_of(*_TRANSPORTS), metavar="|".join(_TRANSPORTS), help="What the core is.")
     ] = "rtl",
     peers: Annotated[bool, typer.Option(help="Whether the policies of libcachesim take part.")] = True,
     knobs: Annotated[

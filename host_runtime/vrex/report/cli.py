@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vrex.options import one_of
+
 if TYPE_CHECKING:
     from vrex.bench.stream import Stream
     from vrex.report.heat import HeatMap
@@ -25,12 +27,6 @@ EXAMPLES = """Examples:
 """
 
 _TRANSPORTS = ("model", "rtl")
-
-
-def _transport(text: str) -> str:
-    if text not in _TRANSPORTS:
-        raise typer.BadParameter(f"{text!r} is not one of {', '.join(_TRANSPORTS)}")
-    return text
 
 
 def report(
@@ -54,7 +50,7 @@ def report(
         bool, typer.Option(help="Measure what each predictor adds; takes five more passes of the policy alone.")
     ] = True,
     transport: Annotated[
-        str, typer.Option(parser=_transport, metavar="|".join(_TRANSPORTS), help="What the core is.")
+        str, typer.Option(parser=one_of(*_TRANSPORTS), metavar="|".join(_TRANSPORTS), help="What the core is.")
     ] = "model",
 ) -> None:
     """Run a trace or a clip through the whole runtime, and write one HTML page of it that needs nothing else.

@@ -6,9 +6,11 @@ import json
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from vrex.options import one_of
 
 if TYPE_CHECKING:
     from vrex.run.live import Live
@@ -29,15 +31,6 @@ _TRANSPORTS = ("model", "rtl")
 _DTYPES = {"half": "fp16", "bfloat16": "bf16", "float": "fp32"}
 
 
-def _one_of(*names: str) -> Any:
-    def parse(text: str) -> str:
-        if text not in names:
-            raise typer.BadParameter(f"{text!r} is not one of {', '.join(names)}")
-        return text
-
-    return parse
-
-
 def run(
     source: Annotated[
         Path | None, typer.Argument(help="A trace or a clip; without one, the trace of bikes.mp4.", show_default=False)
@@ -52,7 +45,7 @@ def run(
         Path | None, typer.Option(metavar="DEVICE", show_default=False, help="Instead: a camera, like /dev/video0.")
     ] = None,
     transport: Annotated[
-        str, typer.Option(parser=_one_of(*_TRANSPORTS), metavar="|".join(_TRANSPORTS), help="What the core is.")
+        str, typer.Option(parser=one_of(*_TRANSPORTS), metavar="|".join(_TRANSPORTS), help="What the core is.")
     ] = "model",
     frames: Annotated[int | None, typer.Option(min=1, help="Frames from the start; all unless given.")] = None,
     layers: Annotated[str, typer.Option(help="Of a clip or live frames: layers of the model, like 2,6,10.")] = "2,6,10",
@@ -84,7 +77,7 @@ def run(
         int | None, typer.Option("--max-model-len", min=1, help="Tokens of the longest stream.")
     ] = None,
     dtype: Annotated[
-        str, typer.Option(parser=_one_of(*_DTYPES), metavar="|".join(_DTYPES), help="Of keys and values.")
+        str, typer.Option(parser=one_of(*_DTYPES), metavar="|".join(_DTYPES), help="Of keys and values.")
     ] = "half",
     heartbeat: Annotated[bool, typer.Option(help="Keep the DMA engine awake between frames.")] = True,
     json_lines: Annotated[

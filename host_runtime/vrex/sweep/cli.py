@@ -8,9 +8,11 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
+
+from vrex.options import one_of
 
 if TYPE_CHECKING:
     from vrex.sweep.points import Axes, Job
@@ -29,15 +31,6 @@ _POLICIES = ("v-rex", "tlevels", "driver")
 _AUTO = "auto"
 
 V = TypeVar("V")
-
-
-def _one_of(*names: str) -> Any:
-    def parse(text: str) -> str:
-        if text not in names:
-            raise typer.BadParameter(f"{text!r} is not one of {', '.join(names)}")
-        return text
-
-    return parse
 
 
 def _list(option: str, text: str, value: Callable[[str], V]) -> list[V]:
@@ -114,7 +107,7 @@ def sweep(
     ] = "5/3",
     ages: Annotated[str, typer.Option(metavar="LIST", help="T3/T2/T1 ages in ticks.")] = "25/50/125",
     transport: Annotated[
-        str, typer.Option(parser=_one_of(*_TRANSPORTS), metavar="|".join(_TRANSPORTS), help="What the core is.")
+        str, typer.Option(parser=one_of(*_TRANSPORTS), metavar="|".join(_TRANSPORTS), help="What the core is.")
     ] = "rtl",
     jobs: Annotated[
         int | None, typer.Option(min=1, show_default=False, help="Processes on this machine; one a core unless given.")
