@@ -261,7 +261,7 @@ def test_standard_output(append: bool, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("before\n")
     with log.open("a" if append else "w") as stdout:
-        command = [sys.executable, "-m", "kv_asu.cli", "verilog", *SMALL, "-o", "/dev/stdout"]
+        command = [sys.executable, "-m", "kv_asu", "verilog", *SMALL, "-o", "/dev/stdout"]
         done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
         subprocess.run(["echo", "after"], stdout=stdout, check=True)
     assert done.returncode == 0, done.stderr

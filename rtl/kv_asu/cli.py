@@ -300,7 +300,7 @@ def timing(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; console-script entry point.
+    """Run the command line.
 
     Parameters
     ----------
@@ -310,7 +310,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit code: 0, 1 for a failure, 2 for wrong usage.
+        The exit code, as `kv_asu.typer_command.run` has it.
     """
     return typer_command.run(app, "kv-asu", arguments, CommandFailed, ToolError)
 
