@@ -47,6 +47,11 @@ def test_export_and_import_there_and_back(trace: Path, tmp_path: Path, capsys: p
     ("arguments", "message"),
     [
         (["bogus"], "No such command 'bogus'; see 'vrex --help'"),
+        (["doctor", "--root", ""], "--root is empty; see 'vrex --help'"),
+        (["doctor", "--root="], "--root is empty"),
+        (["trace", "info", ""], "an argument is empty"),
+        (["trace", "make", "-o", ""], "-o is empty"),
+        (["mount", ""], "an argument is empty"),
         (["trace", "info"], "Missing argument 'FILE'; see 'vrex trace info --help'"),
         (["trace", "make", "--nonsense"], "No such option: --nonsense; see 'vrex trace make --help'"),
         (["trace", "make", "-o", "x", "--layers", "12"], "'12' must name 0 to 11"),

@@ -63,6 +63,17 @@ def complain(name: str, text: str) -> None:
     print(f"{name}:", text.replace("\r", "\\r").replace("\n", "\\n"), file=sys.stderr)
 
 
+def empty(arguments: Sequence[str]) -> str | None:
+    """The first argument that is empty, by its option where it has one: what an unset variable leaves in a script."""
+    for before, word in zip(["", *arguments], arguments, strict=False):
+        option, equals, value = word.partition("=")
+        if not word:
+            return before if before.startswith("-") else "an argument"
+        if equals and not value and option.startswith("--"):
+            return option
+    return None
+
+
 def ending(name: str, job: Callable[[], int], *failures: type[Exception]) -> int:
     """Do a command's job; whatever ends it is one line and an exit code.
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import typer
 
-from kv_asu.command_line import USAGE, complain, ending
+from kv_asu.command_line import USAGE, complain, empty, ending
 from kv_asu.interrupts import INTERRUPTED
 
 #: Wrong usage of any kind; typer has no public name for this base.
@@ -37,9 +37,14 @@ def run(app: typer.Typer, name: str, arguments: Sequence[str] | None, *failures:
     if isinstance(sys.stdout, io.TextIOWrapper):  # a file's name may be no text
         sys.stdout.reconfigure(errors="backslashreplace")
 
+    given = sys.argv[1:] if arguments is None else list(arguments)
+
     def job() -> int:
+        if (what := empty(given)) is not None:
+            complain(name, f"{what} is empty; see '{name} --help'")
+            return USAGE
         try:
-            code = app(args=arguments, prog_name=name, standalone_mode=False)
+            code = app(args=given, prog_name=name, standalone_mode=False)
         except _UsageError as error:
             context = getattr(error, "ctx", None)
             way_out = f"; see '{context.command_path} --help'" if context else ""
