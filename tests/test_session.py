@@ -507,14 +507,38 @@ def test_the_command_says_equal_in_one_line(session: Path, capsys: pytest.Captur
     assert "vrex replay long.parquet" in capsys.readouterr().out
 
 
+WRITE_IT = "write it with `kv-asu verilog --full-config-space`"
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (["some.parquet"], 2, "Missing option '--transport'"),
         (["some.parquet", "--transport", "sysfs"], 2, "'sysfs' is not one of model, rtl"),
         (["none.parquet", "--transport", "model"], 1, "none.parquet: no such file"),
-        (["some.parquet", "--transport", "rtl", "--verilog", "none.sv"], 1, "none.sv: cannot be read (No such file"),
-        (["some.parquet", "--transport", "rtl", "--verilog", "empty.sv"], 1, "the Verilog has no module kv_asu"),
+        (
+            ["some.parquet", "--transport", "rtl", "--verilog", "none.sv"],
+            1,
+            f"none.sv: cannot be read (No such file or directory); {WRITE_IT}",
+        ),
+        (
+            ["some.parquet", "--transport", "rtl", "--verilog", "cut.sv"],
+            1,
+            "cut.sv: the Verilog does not compile (line 4: ",
+        ),
+        (["some.parquet", "--transport", "rtl", "--verilog", "cut.sv"], 1, f"); {WRITE_IT}"),
+        (["some.parquet", "--transport", "rtl", "--verilog", "pins.sv"], 1, "pins.sv: the Verilog does not compile ("),
+        (["some.parquet", "--transport", "rtl", "--verilog", "binary.sv"], 1, f"binary.sv: is no text; {WRITE_IT}"),
+        (
+            ["some.parquet", "--transport", "model", "--extract", "/proc/zz"],
+            1,
+            "(/proc takes no files); choose another",
+        ),
+        (
+            ["some.parquet", "--transport", "rtl", "--verilog", "empty.sv"],
+            1,
+            f"empty.sv: the Verilog has no module kv_asu; {WRITE_IT}",
+        ),
         (["some.parquet", "--transport", "model", "--budget", "0"], 2, "for '--budget'"),
         (["some.parquet", "--transport", "model", "--verilog", "empty.sv"], 2, "nothing compiles Verilog on the model"),
         (["some.parquet", "--transport", "model", "--extract", "."], 2, ". is a folder; say small"),
@@ -533,6 +557,9 @@ def test_errors_are_one_line(
 ) -> None:
     monkeypatch.chdir(session.parent)
     Path("empty.sv").write_text("")
+    Path("cut.sv").write_text("module kv_asu (\n  input wire clk\n);\n  reg")
+    Path("pins.sv").write_text("module kv_asu (\n  input wire clk\n);\nendmodule\n")
+    Path("binary.sv").write_bytes(b"\xff\x00")
     assert main(["replay", *arguments]) == code
     error = capsys.readouterr().err
     assert error.startswith("vrex: ")
@@ -547,4 +574,4 @@ def test_a_core_without_config_space_is_named(
 
     (tmp_path / "core.sv").write_text(verilog(SMALL))
     assert main(["replay", str(session), "--transport", "rtl", "--verilog", str(tmp_path / "core.sv")]) == 1
-    assert "core.sv: no config space around the core" in capsys.readouterr().err
+    assert f"core.sv: no config space around the core; {WRITE_IT}" in capsys.readouterr().err
