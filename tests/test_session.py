@@ -318,10 +318,26 @@ def test_other_files_are_named(session: Path, tmp_path: Path) -> None:
         (lambda data: data | {"params": {"window": 3}}, r"damaged \(window must be one of"),
         (lambda data: data | {"params": {"wind": 3}}, "its metadata is damaged"),
         (lambda data: data | {"calls": 1}, "says 1 calls and holds"),
+        (lambda data: data | {"commands": data["commands"] + 1}, r"says \d+ commands and holds \d+; record it again"),
+        (lambda data: data | {"clocks": data["clocks"] + 1}, r"says \d+ clocks and holds \d+; record it again"),
+        (lambda data: data | {"clocks": str(data["clocks"])}, r"its metadata is damaged \(clocks must be an integer"),
+        (lambda data: data | {"commands": 1.5}, r"its metadata is damaged \(commands must be an integer"),
         (lambda data: {"version": [1, 9]}, "its metadata is damaged"),
         (lambda data: data | {"clocks": float("inf")}, "its metadata is damaged"),
     ],
-    ids=["newer", "no version", "no such build", "no such parameter", "other calls", "nothing else", "endless"],
+    ids=[
+        "newer",
+        "no version",
+        "no such build",
+        "no such parameter",
+        "other calls",
+        "other commands",
+        "other clocks",
+        "text",
+        "a part",
+        "nothing else",
+        "endless",
+    ],
 )
 def test_other_metadata(change: Callable[[dict], dict], match: str, session: Path, tmp_path: Path) -> None:
     table = pq.read_table(session)
@@ -556,6 +572,7 @@ def test_errors_are_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(session.parent)
+    monkeypatch.setattr("kv_asu_sim.build._PATIENCE", 600)  # what takes long says so in a line more
     Path("empty.sv").write_text("")
     Path("cut.sv").write_text("module kv_asu (\n  input wire clk\n);\n  reg")
     Path("pins.sv").write_text("module kv_asu (\n  input wire clk\n);\nendmodule\n")
