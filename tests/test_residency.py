@@ -97,6 +97,8 @@ def test_what_cannot_be_is_refused(make: Make) -> None:
         residency.land(9)
     with pytest.raises(ValueError, match="0x1 is not held"):
         residency.release([1])
+    with pytest.raises(TypeError, match="demand_lines must be an integer, not 'x'"):
+        Residency("x")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="demand_lines must be at least 1, not 0"):
         make(0)
     with pytest.raises(ValueError, match="prefetch_lines must be at least 0, not -1"):

@@ -90,7 +90,7 @@ def gateware() -> dict[str, str]:
             folder = f"rtl/{profile}_function" if whole else f"rtl/{profile}"
             top = Top(full_config_space=whole)
             text = top.verilog(params)
-            record = metadata(params, profile, top)
+            record = metadata(params, top)
             files[f"{folder}/kv_asu.sv"] = text
             files[f"{folder}/kv_asu.json"] = json.dumps(record, indent=2) + "\n"
             files[f"{folder}/kv_asu_assertions.sv"] = assertions.emit(params, top)

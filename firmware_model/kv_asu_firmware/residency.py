@@ -22,6 +22,8 @@ import numpy.typing as npt
 #: Line numbers, each once.
 Lines = npt.NDArray[np.integer[Any]]
 
+from kv_asu_firmware.integers import setting
+
 
 class Bank(IntEnum):
     """The two banks of fast memory."""
@@ -42,15 +44,12 @@ class Residency:
 
     Raises
     ------
-    ValueError
-        A bank's size is out of range.
+    TypeError, ValueError
+        A bank's size is no integer; it is out of range.
     """
 
     def __init__(self, demand_lines: int, prefetch_lines: int = 0) -> None:
-        for name, value, least in (("demand_lines", demand_lines, 1), ("prefetch_lines", prefetch_lines, 0)):
-            if value < least:
-                raise ValueError(f"{name} must be at least {least}, not {value!r}")
-        self._capacity = (demand_lines, prefetch_lines)
+        self._capacity = (setting("demand_lines", demand_lines, 1), setting("prefetch_lines", prefetch_lines, 0))
         # The least recently used line first.
         self._resident: tuple[OrderedDict[int, None], ...] = (OrderedDict(), OrderedDict())
         self._coming: tuple[set[int], ...] = (set(), set())

@@ -67,7 +67,7 @@ def _root(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; console-script entry point.
+    """Run the command line.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit code: 0, 1 for a failure, 2 for wrong usage.
+        The exit code, as `kv_asu.typer_command.run` has it.
     """
     if arguments is None:  # an asked-for end cleans up after itself too; Python would just stop
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
