@@ -84,8 +84,13 @@ def listed_layout(params: Params) -> data.StructLayout:
     return data.StructLayout({"valid": 1, "linked": 1, "left": 1, "slot": slot, "touch": touch_layout(params)})
 
 
+def victim_layout(params: Params) -> data.StructLayout:
+    """The answer to an evict command."""
+    return data.StructLayout({"status": 2, "line": params.line_width})
+
+
 def collisions_layout(params: Params) -> data.StructLayout:
-    """Where a clock's writes, if they are made, meet an operation's window: by bank."""
+    """Where a clock's writes meet an operation's window, by bank; ``touched``: if a request writes there."""
     return data.StructLayout({"touched": params.window, "evicted": params.window, "demoted": params.window, "line": 1})
 
 
@@ -122,13 +127,16 @@ def slots_layout(params: Params) -> data.StructLayout:
 
 def ways_layout(params: Params) -> data.StructLayout:
     """The slots of a window, and what they are to the operation that looks at them."""
+    each = params.window
     return data.StructLayout(
         {
             **slots_layout(params).members,
-            "levels": data.ArrayLayout(2, params.window),  # T-levels
-            "cold": params.window,  # which of them are 0
-            "next_counts": data.ArrayLayout(COUNT_WIDTH, params.window),  # the counters if touched now
-            "next_levels": data.ArrayLayout(2, params.window),  # their T-levels then
-            "match": params.window,  # whose line number is the operation's
+            "hits": each,  # which of them hold the operation's line
+            "free": each,  # ... no line
+            "cold": each,  # ... a line at T-level 0
+            "marked": each,  # ... a line with a cold mark
+            "levels": data.ArrayLayout(2, each),  # the lines' T-levels
+            "next_counts": data.ArrayLayout(COUNT_WIDTH, each),  # their counters if touched now
+            "next_levels": data.ArrayLayout(2, each),  # and their T-levels then
         }
     )

@@ -53,8 +53,8 @@ class Lookup(wiring.Component):
         Rows in use, less one.
     now : In(stamp_width)
         The tick of the operation being decided in this clock.
-    ahead : In(stamp_width)
-        The tick of the one to be decided in the next clock.
+    ahead, far_ahead : In(stamp_width)
+        The ticks of those to be decided in the next clock and in the one after.
     touch, evict, demote : In
         This clock's writes. They reach the memories at its end.
     clear : In(1)
@@ -76,6 +76,7 @@ class Lookup(wiring.Component):
                 "row_mask": In(row_width),
                 "now": In(params.stamp_width),
                 "ahead": In(params.stamp_width),
+                "far_ahead": In(params.stamp_width),
                 "touch": In(touch_write_layout(params)),
                 "evict": In(half_write_layout(params)),
                 "demote": In(half_write_layout(params)),
@@ -102,15 +103,19 @@ class Lookup(wiring.Component):
         )
         m.d.sync += [remembered.eq(write) for remembered, write in zip(last, writes, strict=True)]
 
-        # Classified a clock before it is decided, an operation is judged by the tick it will be decided in.
+        # Before it is decided, an operation is judged by the tick it will be decided in.
         classify_now = self.ahead if p.table_stages == 2 else self.now
+        age_now = self.far_ahead if p.table_stages == 2 else self.now
         if p.table_stages >= 1:
             met = self._collisions(m, "read", place, line, last)
             settled = record(slots_layout(p), "read_settled")
             self._settle_slots(m, "read", settled, slots, met, last)
             slots = self._delay_record(m, "held", settled)
             line, place = self._delay(m, "held_line", line), self._delay_record(m, "held_place", place)
-        ways = self._classify(m, slots, line, classify_now)
+        ages = self._ages(m, settled if p.table_stages == 2 else slots, age_now)
+        if p.table_stages == 2:
+            ages = [self._delay(m, f"held_{age.name}", age) for age in ages]
+        ways = self._classify(m, slots, line, ages)
         met = self._collisions(m, "classified", place, line, last)
         if p.table_stages == 2:
             ways = self._settle(m, "classified", ways, met, last, self.settings, classify_now)
@@ -180,40 +185,52 @@ class Lookup(wiring.Component):
                 ]
         return slots
 
-    def _classify(self, m: Module, slots: data.View, line: Value, now: Value) -> data.View:
-        """Is the slot's line the operation's, and how hot is it?"""
-        classified = record(ways_layout(self.params), "classified")
+    def _ages(self, m: Module, slots: data.View, now: Value) -> list[Signal]:
+        """How many ticks ago each slot was touched."""
         ages = [Signal(self.params.stamp_width, name=f"age{bank}") for bank in range(self.params.window)]
+        m.d.comb += [age.eq(now - touch.heat.stamp) for age, touch in zip(ages, slots.touches, strict=True)]
+        return ages
+
+    def _classify(self, m: Module, slots: data.View, line: Value, ages: list[Signal]) -> data.View:
+        """Is the slot's line the operation's, and how hot is it?"""
+        p = self.params
+        classified = record(ways_layout(p), "classified")
+        cold_halves = Cat(touch.heat.cold_half for touch in slots.touches)
+        tracked = Cat(touch.heat.tracked_half for touch in slots.touches) ^ slots.evict_halves
+        # A mark made from here to the decision makes no difference to what is cold: that line's age is over T1.age now.
+        marked = Signal(p.window, name="marked")
+        expired = Signal(p.window, name="expired")
         m.d.comb += [
+            marked.eq(cold_halves ^ slots.demote_halves),
+            expired.eq(Cat(age > self.settings.t1_age for age in ages)),
             classified.touches.eq(slots.touches),
-            classified.match.eq(Cat(touch.line == line for touch in slots.touches)),
             classified.evict_halves.eq(slots.evict_halves),
             classified.demote_halves.eq(slots.demote_halves),
+            classified.hits.eq(tracked & Cat(touch.line == line for touch in slots.touches)),
+            classified.free.eq(~tracked),
+            classified.cold.eq(tracked & (marked | expired)),
+            classified.marked.eq(tracked & marked),
         ]
         for bank, (age, touch) in enumerate(zip(ages, slots.touches, strict=True)):
-            heat = touch.heat
-            # A mark made from here to the decision makes no difference: the line's age is over T1.age already.
-            marked = heat.cold_half ^ slots.demote_halves[bank]
-            next_count = classified.next_counts[bank]
+            count = touch.heat.count
+            cold = marked[bank] | expired[bank]
             m.d.comb += [
-                age.eq(now - heat.stamp),
-                classified.cold[bank].eq(marked | (age > self.settings.t1_age)),
-                classified.levels[bank].eq(Mux(marked, 0, t_level(heat.count, age, self.settings))),
-                next_count.eq(count_when_touched(heat.count, classified.cold[bank], self.settings)),
-                classified.next_levels[bank].eq(t_level_when_touched(next_count, self.settings)),
+                classified.levels[bank].eq(Mux(marked[bank], 0, t_level(count, age, self.settings))),
+                classified.next_counts[bank].eq(count_when_touched(count, cold, self.settings)),
+                classified.next_levels[bank].eq(t_level_when_touched(count, cold, self.settings)),
             ]
         return classified
 
     def _collisions(
         self, m: Module, name: str, place: data.View, line: Value, writes: tuple[data.View, ...]
     ) -> data.View:
-        """Where a clock's writes, if they are made, meet the operation's window."""
+        """Where a clock's writes meet the operation's window; whether a request writes is known too late for it."""
         touch, evict, demote = writes
         met = record(collisions_layout(self.params), f"{name}_met")
         m.d.comb += [
             met.touched.eq(rows_meet(place, touch.place)),
-            met.evicted.eq(where_in(place, evict.slot)),
-            met.demoted.eq(where_in(place, demote.slot)),
+            met.evicted.eq(Mux(evict.enable, where_in(place, evict.slot), 0)),
+            met.demoted.eq(Mux(demote.enable, where_in(place, demote.slot), 0)),
             met.line.eq(touch.touch.line == line),
         ]
         return met
@@ -231,14 +248,10 @@ class Lookup(wiring.Component):
         p = self.params
         write, evict, demote = last
         touched = Signal(p.window, name=f"{name}_touched")
-        evicted = Signal(p.window, name=f"{name}_evicted")
-        demoted = Signal(p.window, name=f"{name}_demoted")
         m.d.comb += [
             touched.eq(write.banks & met.touched),
-            evicted.eq(Mux(evict.enable, met.evicted, 0)),
-            demoted.eq(Mux(demote.enable, met.demoted, 0)),
-            settled.evict_halves.eq(replaced(slots.evict_halves, evicted, evict.half)),
-            settled.demote_halves.eq(replaced(slots.demote_halves, demoted, demote.half)),
+            settled.evict_halves.eq(replaced(slots.evict_halves, met.evicted, evict.half)),
+            settled.demote_halves.eq(replaced(slots.demote_halves, met.demoted, demote.half)),
         ]
         for bank in range(p.window):
             m.d.comb += settled.touches[bank].eq(mux(touched[bank], write.touch, slots.touches[bank]))
@@ -259,19 +272,21 @@ class Lookup(wiring.Component):
         settled = record(ways_layout(p), f"{name}_settled")
         touched = self._settle_slots(m, name, settled, ways, met, last)
         heat = last[0].touch.heat
-        age = Signal(p.stamp_width, name=f"{name}_last_age")
+        age = Signal(1 if now is self.now else 2, name=f"{name}_last_age")  # a tick a clock at most
         level = Signal(2, name=f"{name}_last_level")
         next_count = Signal(COUNT_WIDTH, name=f"{name}_last_next_count")
         next_level = Signal(2, name=f"{name}_last_next_level")
         # T1.age is 1 at least: what was touched a clock ago has not expired.
-        cold = age > settings.t1_age if now is self.ahead else Const(0)
+        cold = Const(0) if now is self.now else age > settings.t1_age
         m.d.comb += [
             age.eq(now - heat.stamp),
             level.eq(t_level(heat.count, age, settings)),
             next_count.eq(count_when_touched(heat.count, cold, settings)),
-            next_level.eq(t_level_when_touched(next_count, settings)),
-            settled.match.eq(replaced(ways.match, touched, met.line)),
-            settled.cold.eq(replaced(ways.cold, touched, cold)),
+            next_level.eq(t_level_when_touched(heat.count, cold, settings)),
+            settled.hits.eq(Mux(met.line, touched, 0) | (ways.hits & ~touched & ~met.evicted)),
+            settled.free.eq((ways.free | met.evicted) & ~touched),
+            settled.cold.eq(Mux(cold, touched, 0) | (ways.cold & ~touched & ~met.evicted)),
+            settled.marked.eq((ways.marked | met.demoted) & ~touched & ~met.evicted),
         ]
         for bank in range(p.window):
             m.d.comb += [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -34,10 +34,13 @@ class Population(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.d.comb += [self.marked_before.eq(self.cold != 0), self.marked.eq(self.marked_before | self.demote)]
-        m.d.sync += [
-            self.tracked.eq(self.tracked + self.insert - self.pop),
-            self.cold.eq(self.cold + self.demote - self.warm - self.pop),
-        ]
+        # What changes them is known late: the sums are there before it.
+        with m.If(self.insert ^ self.pop):
+            m.d.sync += self.tracked.eq(Mux(self.pop, self.tracked - 1, self.tracked + 1))
+        with m.Switch(self.demote - self.warm - self.pop):
+            for change in (-2, -1, 1):
+                with m.Case(change):
+                    m.d.sync += self.cold.eq(self.cold + change)
         with m.If(self.clear):
             m.d.sync += [self.tracked.eq(0), self.cold.eq(0)]
         return m

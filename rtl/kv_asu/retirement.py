@@ -25,7 +25,10 @@ class Retirement(wiring.Component):
     oldest_stamp : In(stamp_width), oldest_valid : In(1)
         As the recency list has them.
     now : In(stamp_width), t1_age : In(16)
+    wish : Out(1)
+        The candidate is to go on to the next line.
     demote : Out(half_write_layout)
+        Its line's mark, if it does.
     unmarked_cold : Out(1)
         A line is cold and does not get its mark in this clock.
     """
@@ -41,6 +44,7 @@ class Retirement(wiring.Component):
                 "oldest_valid": In(1),
                 "now": In(params.stamp_width),
                 "t1_age": In(16),
+                "wish": Out(1),
                 "demote": Out(half_write_layout(params)),
                 "unmarked_cold": Out(1),
             }
@@ -55,7 +59,8 @@ class Retirement(wiring.Component):
             return age > self.t1_age
 
         m.d.comb += [
-            self.demote.enable.eq(self.active & self.ready & expired("candidate", self.candidate.stamp)),
+            self.wish.eq(self.active & expired("candidate", self.candidate.stamp)),
+            self.demote.enable.eq(self.wish & self.ready),
             self.demote.slot.eq(self.candidate.slot),
             self.demote.half.eq(~self.candidate.cold_half),
             self.unmarked_cold.eq(self.oldest_valid & expired("oldest", self.oldest_stamp)),
