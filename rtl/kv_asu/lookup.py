@@ -38,6 +38,9 @@ from kv_asu.params import LINE_BITS, Params
 from kv_asu.records import mux, record
 from kv_asu.t_level import count_when_touched, t_level, t_level_when_touched
 
+#: Who writes to a slot.
+_PARTIES = ("touch", "evict", "demote")
+
 
 class Lookup(wiring.Component):
     """Reads the window of one address a clock; its answer stands at ``ways`` L clocks later.
@@ -92,20 +95,21 @@ class Lookup(wiring.Component):
         m = Module()
         p = self.params
         line, place = self._find_window(m)
-        slots = self._read(m, place)
-        line, place = self._delay(m, "read_line", line), self._delay_record(m, "read_place", place)
-
         writes = (self.touch, self.evict, self.demote)
-        last = (
-            record(touch_write_layout(p), "last_touch"),
-            record(half_write_layout(p), "last_evict"),
-            record(half_write_layout(p), "last_demote"),
-        )
-        m.d.sync += [remembered.eq(write) for remembered, write in zip(last, writes, strict=True)]
+        last = self._remembered(m, "last", writes)
+        slots = self._read(m, place, last)
+        line, place = self._delay(m, "read_line", line), self._delay_record(m, "read_place", place)
 
         # Before it is decided, an operation is judged by the tick it will be decided in.
         classify_now = self.ahead if p.table_stages == 2 else self.now
         age_now = self.far_ahead if p.table_stages == 2 else self.now
+        if p.table_stages == 2:  # its memories have the marks a clock late
+            earlier = self._remembered(m, "earlier", last)
+            met = self._collisions(m, "earlier", place, line, earlier)
+            marked = record(slots_layout(p), "earlier_settled")
+            m.d.comb += marked.touches.eq(slots.touches)
+            self._settle_marks(m, marked, slots, met, earlier)
+            slots = marked
         if p.table_stages >= 1:
             met = self._collisions(m, "read", place, line, last)
             settled = record(slots_layout(p), "read_settled")
@@ -159,19 +163,31 @@ class Lookup(wiring.Component):
         m.d.sync += delayed.eq(value)
         return delayed
 
-    def _read(self, m: Module, place: data.View) -> data.View:
+    def _remembered(self, m: Module, name: str, writes: tuple[data.View, ...]) -> tuple[data.View, ...]:
+        """Writes, a clock later."""
+        later = tuple(record(write.shape(), f"{name}_{party}") for write, party in zip(writes, _PARTIES, strict=True))
+        m.d.sync += [remembered.eq(write) for remembered, write in zip(later, writes, strict=True)]
+        return later
+
+    def _read(self, m: Module, place: data.View, last: tuple[data.View, ...]) -> data.View:
         """The memories of each bank: two that requests write, and one for each of the other parties that write."""
         p = self.params
         slots = record(slots_layout(p), "slots")
-        evicted, demoted = banks_of(self.evict, p.window), banks_of(self.demote, p.window)
+        evict, demote = self.evict, self.demote
+        clear, clear_row = self.clear, self.clear_row
+        if p.table_stages == 2:  # marks are many small memories, far apart: they are written a clock later
+            _, evict, demote = last
+            clear, clear_row = self._delay(m, "clear_marks", clear), self._delay(m, "clear_marks_row", clear_row)
+        evicted, demoted = banks_of(evict, p.window), banks_of(demote, p.window)
         touch = self.touch.touch
         for bank in range(p.window):
             touched, row = self.touch.banks[bank], row_in_bank(self.touch.place, bank)
-            for name, shape, enable, address, value, word in (
-                ("line", p.line_width, touched, row, touch.line, slots.touches[bank].line),
-                ("heat", heat_layout(p), touched, row, touch.heat, slots.touches[bank].heat),
-                ("evict", 1, evicted[bank], self.evict.slot.row, self.evict.half, slots.evict_halves[bank]),
-                ("demote", 1, demoted[bank], self.demote.slot.row, self.demote.half, slots.demote_halves[bank]),
+            requests, marks = (self.clear, self.clear_row), (clear, clear_row)
+            for name, shape, (clears, cleared), enable, address, value, word in (
+                ("line", p.line_width, requests, touched, row, touch.line, slots.touches[bank].line),
+                ("heat", heat_layout(p), requests, touched, row, touch.heat, slots.touches[bank].heat),
+                ("evict", 1, marks, evicted[bank], evict.slot.row, evict.half, slots.evict_halves[bank]),
+                ("demote", 1, marks, demoted[bank], demote.slot.row, demote.half, slots.demote_halves[bank]),
             ):
                 memory = Memory(shape=shape, depth=p.rows, init=[])
                 m.submodules[f"{name}_bank{bank}"] = memory
@@ -179,9 +195,9 @@ class Lookup(wiring.Component):
                 m.d.comb += [
                     read.addr.eq(row_in_bank(place, bank)),
                     Value.cast(word).eq(Value.cast(read.data)),
-                    write.en.eq(enable | self.clear),
-                    write.addr.eq(Mux(self.clear, self.clear_row, address)),
-                    Value.cast(write.data).eq(Mux(self.clear, 0, Value.cast(value))),
+                    write.en.eq(enable | clears),
+                    write.addr.eq(Mux(clears, cleared, address)),
+                    Value.cast(write.data).eq(Mux(clears, 0, Value.cast(value))),
                 ]
         return slots
 
@@ -246,16 +262,23 @@ class Lookup(wiring.Component):
     ) -> Signal:
         """The slots with the last clock's writes laid over them, as ``settled``; in which banks a request wrote."""
         p = self.params
-        write, evict, demote = last
+        write, _, _ = last
         touched = Signal(p.window, name=f"{name}_touched")
-        m.d.comb += [
-            touched.eq(write.banks & met.touched),
-            settled.evict_halves.eq(replaced(slots.evict_halves, met.evicted, evict.half)),
-            settled.demote_halves.eq(replaced(slots.demote_halves, met.demoted, demote.half)),
-        ]
+        m.d.comb += touched.eq(write.banks & met.touched)
+        self._settle_marks(m, settled, slots, met, last)
         for bank in range(p.window):
             m.d.comb += settled.touches[bank].eq(mux(touched[bank], write.touch, slots.touches[bank]))
         return touched
+
+    def _settle_marks(
+        self, m: Module, settled: data.View, slots: data.View, met: data.View, writes: tuple[data.View, ...]
+    ) -> None:
+        """The marks of the slots with an eviction's and a demotion's laid over them, as ``settled``."""
+        _, evict, demote = writes
+        m.d.comb += [
+            settled.evict_halves.eq(replaced(slots.evict_halves, met.evicted, evict.half)),
+            settled.demote_halves.eq(replaced(slots.demote_halves, met.demoted, demote.half)),
+        ]
 
     def _settle(
         self,
