@@ -189,6 +189,7 @@ class KvAsu(wiring.Component):
             retirement.oldest_stamp.eq(recency.oldest_stamp),
             retirement.oldest_valid.eq(recency.oldest_valid),
             retirement.now.eq(lifecycle.now),
+            retirement.ahead.eq(lifecycle.ahead),
             retirement.t1_age.eq(settings.t1_age),
             eviction.valid.eq(evict_valid),
             eviction.active.eq(active),

@@ -114,6 +114,11 @@ def banks_of(write: data.View, window: int) -> Value:
     return Mux(write.enable, 1 << write.slot.bank, 0)[:window]
 
 
+def banks_met(place: data.View, write: data.View) -> Value:
+    """The bank of a window that an eviction or a demotion writes, as one bit of the window, or none."""
+    return Mux(write.enable, where_in(place, write.slot), 0)
+
+
 def replaced(halves: Value, banks: Value, half: Value) -> Value:
     """The halves of a window's slots, with ``half`` at ``banks``."""
     return Mux(half, halves | banks, halves & ~banks)

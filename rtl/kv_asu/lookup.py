@@ -19,6 +19,7 @@ from amaranth.lib.wiring import In, Out
 
 from kv_asu.layouts import (
     COUNT_WIDTH,
+    banks_met,
     banks_of,
     collisions_layout,
     half_write_layout,
@@ -31,15 +32,11 @@ from kv_asu.layouts import (
     slots_layout,
     touch_write_layout,
     ways_layout,
-    where_in,
 )
 from kv_asu.murmur3 import Murmur3
 from kv_asu.params import LINE_BITS, Params
 from kv_asu.records import mux, record
 from kv_asu.t_level import count_when_touched, t_level, t_level_when_touched
-
-#: Who writes to a slot.
-_PARTIES = ("touch", "evict", "demote")
 
 
 class Lookup(wiring.Component):
@@ -96,7 +93,7 @@ class Lookup(wiring.Component):
         p = self.params
         line, place = self._find_window(m)
         writes = (self.touch, self.evict, self.demote)
-        last = self._remembered(m, "last", writes)
+        last = self._remembered(m, "last", ("touch", "evict", "demote"), writes)
         slots = self._read(m, place, last)
         line, place = self._delay(m, "read_line", line), self._delay_record(m, "read_place", place)
 
@@ -104,11 +101,13 @@ class Lookup(wiring.Component):
         classify_now = self.ahead if p.table_stages == 2 else self.now
         age_now = self.far_ahead if p.table_stages == 2 else self.now
         if p.table_stages == 2:  # its memories have the marks a clock late
-            earlier = self._remembered(m, "earlier", last)
-            met = self._collisions(m, "earlier", place, line, earlier)
-            marked = record(slots_layout(p), "earlier_settled")
-            m.d.comb += marked.touches.eq(slots.touches)
-            self._settle_marks(m, marked, slots, met, earlier)
+            marked = record(slots_layout(p), "marked_slots")
+            evict, demote = self._remembered(m, "earlier", ("evict", "demote"), writes=last[1:])
+            m.d.comb += [
+                marked.touches.eq(slots.touches),
+                marked.evict_halves.eq(replaced(slots.evict_halves, banks_met(place, evict), evict.half)),
+                marked.demote_halves.eq(replaced(slots.demote_halves, banks_met(place, demote), demote.half)),
+            ]
             slots = marked
         if p.table_stages >= 1:
             met = self._collisions(m, "read", place, line, last)
@@ -163,9 +162,11 @@ class Lookup(wiring.Component):
         m.d.sync += delayed.eq(value)
         return delayed
 
-    def _remembered(self, m: Module, name: str, writes: tuple[data.View, ...]) -> tuple[data.View, ...]:
-        """Writes, a clock later."""
-        later = tuple(record(write.shape(), f"{name}_{party}") for write, party in zip(writes, _PARTIES, strict=True))
+    def _remembered(
+        self, m: Module, name: str, parties: tuple[str, ...], writes: tuple[data.View, ...]
+    ) -> tuple[data.View, ...]:
+        """What the parties write, a clock later."""
+        later = tuple(record(write.shape(), f"{name}_{party}") for write, party in zip(writes, parties, strict=True))
         m.d.sync += [remembered.eq(write) for remembered, write in zip(later, writes, strict=True)]
         return later
 
@@ -245,8 +246,8 @@ class Lookup(wiring.Component):
         met = record(collisions_layout(self.params), f"{name}_met")
         m.d.comb += [
             met.touched.eq(rows_meet(place, touch.place)),
-            met.evicted.eq(Mux(evict.enable, where_in(place, evict.slot), 0)),
-            met.demoted.eq(Mux(demote.enable, where_in(place, demote.slot), 0)),
+            met.evicted.eq(banks_met(place, evict)),
+            met.demoted.eq(banks_met(place, demote)),
             met.line.eq(touch.touch.line == line),
         ]
         return met
@@ -262,23 +263,16 @@ class Lookup(wiring.Component):
     ) -> Signal:
         """The slots with the last clock's writes laid over them, as ``settled``; in which banks a request wrote."""
         p = self.params
-        write, _, _ = last
+        write, evict, demote = last
         touched = Signal(p.window, name=f"{name}_touched")
-        m.d.comb += touched.eq(write.banks & met.touched)
-        self._settle_marks(m, settled, slots, met, last)
-        for bank in range(p.window):
-            m.d.comb += settled.touches[bank].eq(mux(touched[bank], write.touch, slots.touches[bank]))
-        return touched
-
-    def _settle_marks(
-        self, m: Module, settled: data.View, slots: data.View, met: data.View, writes: tuple[data.View, ...]
-    ) -> None:
-        """The marks of the slots with an eviction's and a demotion's laid over them, as ``settled``."""
-        _, evict, demote = writes
         m.d.comb += [
+            touched.eq(write.banks & met.touched),
             settled.evict_halves.eq(replaced(slots.evict_halves, met.evicted, evict.half)),
             settled.demote_halves.eq(replaced(slots.demote_halves, met.demoted, demote.half)),
         ]
+        for bank in range(p.window):
+            m.d.comb += settled.touches[bank].eq(mux(touched[bank], write.touch, slots.touches[bank]))
+        return touched
 
     def _settle(
         self,
