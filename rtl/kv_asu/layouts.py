@@ -90,8 +90,8 @@ def victim_layout(params: Params) -> data.StructLayout:
 
 
 def collisions_layout(params: Params) -> data.StructLayout:
-    """Where a clock's writes meet an operation's window, by bank; ``touched``: if a request writes there."""
-    return data.StructLayout({"touched": params.window, "evicted": params.window, "demoted": params.window, "line": 1})
+    """Where a request would write in an operation's window, by bank, and whether its line is the operation's."""
+    return data.StructLayout({"touched": params.window, "line": 1})
 
 
 def rows_meet(place: data.View, other: data.View) -> Value:

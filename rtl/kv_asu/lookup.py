@@ -12,30 +12,26 @@ it holds. Once per stage is enough for any number of stages, and is all there is
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from kv_asu.layouts import (
-    COUNT_WIDTH,
-    banks_met,
     banks_of,
-    collisions_layout,
     half_write_layout,
     heat_layout,
     place_layout,
-    replaced,
     row_in_bank,
-    rows_meet,
     settings_layout,
     slots_layout,
     touch_write_layout,
     ways_layout,
 )
 from kv_asu.murmur3 import Murmur3
+from kv_asu.overlays import collisions, slots_with_touch, ways_with_touch, with_marks
 from kv_asu.params import LINE_BITS, Params
-from kv_asu.records import mux, record
+from kv_asu.records import record
 from kv_asu.t_level import count_when_touched, t_level, t_level_when_touched
 
 
@@ -92,42 +88,37 @@ class Lookup(wiring.Component):
         m = Module()
         p = self.params
         line, place = self._find_window(m)
-        writes = (self.touch, self.evict, self.demote)
-        last = self._remembered(m, "last", ("touch", "evict", "demote"), writes)
-        slots = self._read(m, place, last)
+        touch, evict, demote = self._remembered(
+            m, last_touch=self.touch, last_evict=self.evict, last_demote=self.demote
+        )
+        slots = self._read(m, place, evict, demote)
         line, place = self._delay(m, "read_line", line), self._delay_record(m, "read_place", place)
 
-        # Before it is decided, an operation is judged by the tick it will be decided in.
-        classify_now = self.ahead if p.table_stages == 2 else self.now
-        age_now = self.far_ahead if p.table_stages == 2 else self.now
-        if p.table_stages == 2:  # its memories have the marks a clock late
-            marked = record(slots_layout(p), "marked_slots")
-            evict, demote = self._remembered(m, "earlier", ("evict", "demote"), writes=last[1:])
-            m.d.comb += [
-                marked.touches.eq(slots.touches),
-                marked.evict_halves.eq(replaced(slots.evict_halves, banks_met(place, evict), evict.half)),
-                marked.demote_halves.eq(replaced(slots.demote_halves, banks_met(place, demote), demote.half)),
-            ]
-            slots = marked
+        # Everything about time is as of the clock of the decision.
+        if p.table_stages == 2:  # its memories have marks a clock late
+            earlier = self._remembered(m, earlier_evict=evict, earlier_demote=demote)
+            slots = with_marks(m, "earlier", slots, place, *earlier)
         if p.table_stages >= 1:
-            met = self._collisions(m, "read", place, line, last)
-            settled = record(slots_layout(p), "read_settled")
-            self._settle_slots(m, "read", settled, slots, met, last)
-            slots = self._delay_record(m, "held", settled)
+            slots = with_marks(m, "read", slots, place, evict, demote)
+            slots = slots_with_touch(m, p, "read", slots, collisions(m, p, "read", place, line, touch), touch)
+        if p.table_stages == 2:
+            ages = [self._delay(m, f"held_{age.name}", age) for age in self._ages(m, slots, self.far_ahead)]
+        if p.table_stages >= 1:
+            slots = self._delay_record(m, "held", slots)
             line, place = self._delay(m, "held_line", line), self._delay_record(m, "held_place", place)
-        ages = self._ages(m, settled if p.table_stages == 2 else slots, age_now)
-        if p.table_stages == 2:
-            ages = [self._delay(m, f"held_{age.name}", age) for age in ages]
+        if p.table_stages < 2:
+            ages = self._ages(m, slots, self.now)
         ways = self._classify(m, slots, line, ages)
-        met = self._collisions(m, "classified", place, line, last)
+        ways = with_marks(m, "classified", ways, place, evict, demote)
+        met = collisions(m, p, "classified", place, line, touch)
         if p.table_stages == 2:
-            ways = self._settle(m, "classified", ways, met, last, self.settings, classify_now)
-            ways = self._delay_record(m, "decided", ways)
-            # Whether this clock writes is known late, and where it would is known early: compared for the next clock.
-            met = self._collisions(m, "next", place, line, writes)
-            met = self._delay_record(m, "met", met)
+            ways = ways_with_touch(m, p, "classified", ways, met, touch, self.settings, self.ahead, clocks=2)
+            # This clock's marks are known in time to be laid over before the decision, its touch is not: only where it
+            # would be is.
+            ways = self._delay_record(m, "decided", with_marks(m, "next", ways, place, self.evict, self.demote))
+            met = self._delay_record(m, "met", collisions(m, p, "next", place, line, self.touch))
             line, place = self._delay(m, "decided_line", line), self._delay_record(m, "decided_place", place)
-        ways = self._settle(m, "now", ways, met, last, self.decide_settings, self.now)
+        ways = ways_with_touch(m, p, "now", ways, met, touch, self.decide_settings, self.now, clocks=1)
 
         m.d.comb += [self.line.eq(line), self.place.eq(place), self.ways.eq(ways)]
         return m
@@ -162,22 +153,20 @@ class Lookup(wiring.Component):
         m.d.sync += delayed.eq(value)
         return delayed
 
-    def _remembered(
-        self, m: Module, name: str, parties: tuple[str, ...], writes: tuple[data.View, ...]
-    ) -> tuple[data.View, ...]:
-        """What the parties write, a clock later."""
-        later = tuple(record(write.shape(), f"{name}_{party}") for write, party in zip(writes, parties, strict=True))
-        m.d.sync += [remembered.eq(write) for remembered, write in zip(later, writes, strict=True)]
+    def _remembered(self, m: Module, **writes: data.View) -> list[data.View]:
+        """Writes a clock later, under their new names."""
+        later = [record(write.shape(), name) for name, write in writes.items()]
+        m.d.sync += [remembered.eq(write) for remembered, write in zip(later, writes.values(), strict=True)]
         return later
 
-    def _read(self, m: Module, place: data.View, last: tuple[data.View, ...]) -> data.View:
+    def _read(self, m: Module, place: data.View, last_evict: data.View, last_demote: data.View) -> data.View:
         """The memories of each bank: two that requests write, and one for each of the other parties that write."""
         p = self.params
         slots = record(slots_layout(p), "slots")
         evict, demote = self.evict, self.demote
         clear, clear_row = self.clear, self.clear_row
         if p.table_stages == 2:  # marks are many small memories, far apart: they are written a clock later
-            _, evict, demote = last
+            evict, demote = last_evict, last_demote
             clear, clear_row = self._delay(m, "clear_marks", clear), self._delay(m, "clear_marks_row", clear_row)
         evicted, demoted = banks_of(evict, p.window), banks_of(demote, p.window)
         touch = self.touch.touch
@@ -237,78 +226,3 @@ class Lookup(wiring.Component):
                 classified.next_levels[bank].eq(t_level_when_touched(count, cold, self.settings)),
             ]
         return classified
-
-    def _collisions(
-        self, m: Module, name: str, place: data.View, line: Value, writes: tuple[data.View, ...]
-    ) -> data.View:
-        """Where a clock's writes meet the operation's window; whether a request writes is known too late for it."""
-        touch, evict, demote = writes
-        met = record(collisions_layout(self.params), f"{name}_met")
-        m.d.comb += [
-            met.touched.eq(rows_meet(place, touch.place)),
-            met.evicted.eq(banks_met(place, evict)),
-            met.demoted.eq(banks_met(place, demote)),
-            met.line.eq(touch.touch.line == line),
-        ]
-        return met
-
-    def _settle_slots(
-        self,
-        m: Module,
-        name: str,
-        settled: data.View,
-        slots: data.View,
-        met: data.View,
-        last: tuple[data.View, ...],
-    ) -> Signal:
-        """The slots with the last clock's writes laid over them, as ``settled``; in which banks a request wrote."""
-        p = self.params
-        write, evict, demote = last
-        touched = Signal(p.window, name=f"{name}_touched")
-        m.d.comb += [
-            touched.eq(write.banks & met.touched),
-            settled.evict_halves.eq(replaced(slots.evict_halves, met.evicted, evict.half)),
-            settled.demote_halves.eq(replaced(slots.demote_halves, met.demoted, demote.half)),
-        ]
-        for bank in range(p.window):
-            m.d.comb += settled.touches[bank].eq(mux(touched[bank], write.touch, slots.touches[bank]))
-        return touched
-
-    def _settle(
-        self,
-        m: Module,
-        name: str,
-        ways: data.View,
-        met: data.View,
-        last: tuple[data.View, ...],
-        settings: data.View,
-        now: Value,
-    ) -> data.View:
-        """The ways with the last clock's writes laid over them."""
-        p = self.params
-        settled = record(ways_layout(p), f"{name}_settled")
-        touched = self._settle_slots(m, name, settled, ways, met, last)
-        heat = last[0].touch.heat
-        age = Signal(1 if now is self.now else 2, name=f"{name}_last_age")  # a tick a clock at most
-        level = Signal(2, name=f"{name}_last_level")
-        next_count = Signal(COUNT_WIDTH, name=f"{name}_last_next_count")
-        next_level = Signal(2, name=f"{name}_last_next_level")
-        # T1.age is 1 at least: what was touched a clock ago has not expired.
-        cold = Const(0) if now is self.now else age > settings.t1_age
-        m.d.comb += [
-            age.eq(now - heat.stamp),
-            level.eq(t_level(heat.count, age, settings)),
-            next_count.eq(count_when_touched(heat.count, cold, settings)),
-            next_level.eq(t_level_when_touched(heat.count, cold, settings)),
-            settled.hits.eq(Mux(met.line, touched, 0) | (ways.hits & ~touched & ~met.evicted)),
-            settled.free.eq((ways.free | met.evicted) & ~touched),
-            settled.cold.eq(Mux(cold, touched, 0) | (ways.cold & ~touched & ~met.evicted)),
-            settled.marked.eq((ways.marked | met.demoted) & ~touched & ~met.evicted),
-        ]
-        for bank in range(p.window):
-            m.d.comb += [
-                settled.levels[bank].eq(Mux(touched[bank], level, ways.levels[bank])),
-                settled.next_counts[bank].eq(Mux(touched[bank], next_count, ways.next_counts[bank])),
-                settled.next_levels[bank].eq(Mux(touched[bank], next_level, ways.next_levels[bank])),
-            ]
-        return settled

@@ -35,12 +35,15 @@ class Population(wiring.Component):
         m = Module()
         m.d.comb += [self.marked_before.eq(self.cold != 0), self.marked.eq(self.marked_before | self.demote)]
         # What changes them is known late: the sums are there before it.
-        with m.If(self.insert ^ self.pop):
-            m.d.sync += self.tracked.eq(Mux(self.pop, self.tracked - 1, self.tracked + 1))
-        with m.Switch(self.demote - self.warm - self.pop):
-            for change in (-2, -1, 1):
-                with m.Case(change):
-                    m.d.sync += self.cold.eq(self.cold + change)
+        fewer = Mux(self.demote, self.cold, self.cold - 1)
+        more = Mux(self.demote, self.cold + 1, self.cold)
+        fewest = Mux(self.demote, self.cold - 1, self.cold - 2)
+        m.d.sync += [
+            self.tracked.eq(
+                Mux(self.insert ^ self.pop, Mux(self.pop, self.tracked - 1, self.tracked + 1), self.tracked)
+            ),
+            self.cold.eq(Mux(self.warm, Mux(self.pop, fewest, fewer), Mux(self.pop, fewer, more))),
+        ]
         with m.If(self.clear):
             m.d.sync += [self.tracked.eq(0), self.cold.eq(0)]
         return m

@@ -336,8 +336,8 @@ PLANTS = (
     Plant(
         "evicted lines are still counted",
         "kv_asu.population",
-        "with m.If(self.insert ^ self.pop):",
-        "with m.If(self.insert):",
+        "Mux(self.insert ^ self.pop, ",
+        "Mux(self.insert, ",
         CORE,
         "population",
     ),
@@ -352,8 +352,8 @@ PLANTS = (
     Plant(
         "a lost eviction",
         "kv_asu.lookup",
-        "met.evicted.eq(banks_met(place, evict))",
-        "met.evicted.eq(0)",
+        'ways = with_marks(m, "classified", ways, place, evict, demote)',
+        'with_marks(m, "classified", ways, place, evict, demote)',
         CORE,
         "query_lookup stage 0",
     ),
@@ -384,8 +384,8 @@ PLANTS = (
     Plant(
         "one overlay too few",
         "kv_asu.lookup",
-        'ways = self._settle(m, "classified", ways, met, last, self.settings, classify_now)',
-        'self._settle(m, "classified", ways, met, last, self.settings, classify_now)',
+        'ways = ways_with_touch(m, p, "classified", ways, met, touch, self.settings, self.ahead, clocks=2)',
+        'ways_with_touch(m, p, "classified", ways, met, touch, self.settings, self.ahead, clocks=2)',
         DEEP,
         "request_lookup stage 2",
     ),
