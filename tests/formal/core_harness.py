@@ -298,13 +298,14 @@ class CoreHarness:
             )
             self._claim("copies", f"slot {slot} is the same for queries", ~self._running | (mine == other))
         population = self._blocks["Population"]
-        self._claim(
-            "population", "tracked lines are counted", ~self._running | (population.tracked == sum(self._tracked))
-        )
-        self._claim("population", "marked lines are counted", ~self._running | (population.cold == sum(self._marked)))
-        self._claim(
-            "population", "no lines before", self._running | ((population.tracked == 0) & (population.cold == 0))
-        )
+        inside = self._inside.block("population")
+        inserted, demoted, warmed, popped = (inside.signal(on) for on in ("inserted", "demoted", "warmed", "popped"))
+        tracked = population.tracked + inserted == sum(self._tracked) + popped
+        marked = population.cold + demoted == sum(self._marked) + warmed + popped
+        self._claim("population", "tracked lines are counted", ~self._running | tracked)
+        self._claim("population", "marked lines are counted", ~self._running | marked)
+        none = ~Cat(population.tracked, population.cold, inserted, demoted, warmed, popped).any()
+        self._claim("population", "no lines before", self._running | none)
         word = self._inside.block("eviction.lines").rows(data.StructLayout({"line": p.line_width, "tracked_half": 1}))
         first = self._recent[0]
         for slot in self._slots:

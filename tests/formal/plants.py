@@ -336,8 +336,8 @@ PLANTS = (
     Plant(
         "evicted lines are still counted",
         "kv_asu.population",
-        "Mux(self.insert ^ self.pop, ",
-        "Mux(self.insert, ",
+        "self.tracked + insert - pop",
+        "self.tracked + insert",
         CORE,
         "population",
     ),

@@ -147,7 +147,7 @@ def place_and_route(folder: Path, speed: int, seed: int, target: float = 100.0) 
     part = ["--85k", "--package", "CABGA381", "--speed", str(speed)]
     options = ["--seed", str(seed), "--freq", str(target), "--timing-allow-fail", "--lpf-allow-unconstrained"]
     options += ["--router", "router2"]  # the default one does not end on a design this dense in block RAMs
-    options += ["--placer-heap-critexp", "4", "--placer-heap-timingweight", "40"]  # the worst paths before the short wires
+    options += ["--placer-heap-critexp", "4", "--placer-heap-timingweight", "40"]  # the worst paths before short wires
     files = ["--json", "pins.json", "--report", _report_name(speed, seed)]
     tools.call([nextpnr, *part, *options, *files, "--threads", "1"], folder, f"nextpnr speed {speed} seed {seed}")
     report = json.loads((folder / _report_name(speed, seed)).read_text())
