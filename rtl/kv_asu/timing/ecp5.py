@@ -151,7 +151,8 @@ def place_and_route(folder: Path, speed: int, seed: int, target: float = 100.0) 
     part = ["--85k", "--package", "CABGA381", "--speed", str(speed)]
     options = ["--seed", str(seed), "--freq", str(target), "--timing-allow-fail", "--lpf-allow-unconstrained"]
     files = ["--json", "pins.json", "--report", _report_name(speed, seed)]
-    tools.call([nextpnr, *part, *options, *FLOW, *files, "--threads", "1"], folder, f"nextpnr speed {speed} seed {seed}")
+    command = [nextpnr, *part, *options, *FLOW, *files, "--threads", "1"]
+    tools.call(command, folder, f"nextpnr speed {speed} seed {seed}")
     report = json.loads((folder / _report_name(speed, seed)).read_text())
     mhz = next(iter(report["fmax"].values()))["achieved"]
     return Route(seed, mhz, *_worst_path(report["critical_paths"]))
