@@ -102,21 +102,22 @@ class Lookup(wiring.Component):
             slots = with_marks(m, "read", slots, place, evict, demote)
             slots = slots_with_touch(m, p, "read", slots, collisions(m, p, "read", place, line, touch), touch)
         if p.table_stages == 2:
+            # Whether a request writes is known last in its clock, where it would is known early: compared a clock ahead.
+            met = self._delay_record(m, "held_met", collisions(m, p, "read_next", place, line, self.touch))
             ages = [self._delay(m, f"held_{age.name}", age) for age in self._ages(m, slots, self.far_ahead)]
         if p.table_stages >= 1:
             slots = self._delay_record(m, "held", slots)
             line, place = self._delay(m, "held_line", line), self._delay_record(m, "held_place", place)
         if p.table_stages < 2:
+            met = collisions(m, p, "classified", place, line, touch)
             ages = self._ages(m, slots, self.now)
         ways = self._classify(m, slots, line, ages)
         ways = with_marks(m, "classified", ways, place, evict, demote)
-        met = collisions(m, p, "classified", place, line, touch)
         if p.table_stages == 2:
             ways = ways_with_touch(m, p, "classified", ways, met, touch, self.settings, self.ahead, clocks=2)
-            # This clock's marks are known in time to be laid over before the decision, its touch is not: only where it
-            # would be is.
-            ways = self._delay_record(m, "decided", with_marks(m, "next", ways, place, self.evict, self.demote))
-            met = self._delay_record(m, "met", collisions(m, p, "next", place, line, self.touch))
+            # This clock's marks are known in time to be laid over before the decision, its touch is not.
+            ways = self._delay_record(m, "decided", with_marks(m, "held_next", ways, place, self.evict, self.demote))
+            met = self._delay_record(m, "decided_met", collisions(m, p, "held_next", place, line, self.touch))
             line, place = self._delay(m, "decided_line", line), self._delay_record(m, "decided_place", place)
         ways = ways_with_touch(m, p, "now", ways, met, touch, self.decide_settings, self.now, clocks=1)
 

@@ -74,7 +74,10 @@ def ways_with_touch(
     *,
     clocks: int,
 ) -> data.View:
-    """Ways with what a request wrote, some clocks before the tick ``now``: at most a tick each."""
+    """Ways with what a request wrote, some clocks before the tick ``now``: at most a tick each.
+
+    The number of a line touched a clock ago is left out: the decision wants those of cold lines only.
+    """
     settled = record(ways_layout(params), f"{name}_settled")
     touched = Signal(params.window, name=f"{name}_touched")
     heat = touch.touch.heat
@@ -97,9 +100,11 @@ def ways_with_touch(
         settled.cold.eq(Mux(cold, touched, 0) | (ways.cold & ~touched)),
         settled.marked.eq(ways.marked & ~touched),
     ]
+    lines = [Mux(bit, touch.touch.line, way.line) for bit, way in zip(touched, ways.touches, strict=True)]
     for bank in range(params.window):
         m.d.comb += [
-            settled.touches[bank].eq(mux(touched[bank], touch.touch, ways.touches[bank])),
+            settled.touches[bank].heat.eq(mux(touched[bank], heat, ways.touches[bank].heat)),
+            settled.touches[bank].line.eq(ways.touches[bank].line if clocks == 1 else lines[bank]),
             settled.levels[bank].eq(Mux(touched[bank], level, ways.levels[bank])),
             settled.next_counts[bank].eq(Mux(touched[bank], next_count, ways.next_counts[bank])),
             settled.next_levels[bank].eq(Mux(touched[bank], next_level, ways.next_levels[bank])),

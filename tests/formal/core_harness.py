@@ -346,8 +346,13 @@ class CoreHarness:
                     ]
                     evict = inside.signal(f"{settled}_evict_halves")[bank]
                     demote = inside.signal(f"{settled}_demote_halves")[bank]
-                    words = Array(Cat(line, heat.as_value(), e, d) for line, heat, e, d in held)
-                    same = Cat(*parts, evict, demote) == words[at]
+                    lines = Array(line for line, _, _, _ in held)
+                    words = Array(Cat(heat.as_value(), e, d) for _, heat, e, d in held)
+                    same = Cat(*parts[1:], evict, demote) == words[at]
+                    if settled != "now_settled":
+                        same &= parts[0] == lines[at]
+                    else:  # the number of a line touched a clock ago is left out
+                        same &= inside.signal("now_touched")[bank] | (parts[0] == lines[at])
                     ready = self._drained[min(number + 1, p.latency)]
                     self._claim(group, f"bank {bank} is what the table holds", ~ready | same)
                     if settled == "read_settled":
@@ -355,9 +360,9 @@ class CoreHarness:
                     hit, free, cold, marked = (
                         inside.signal(f"{settled}_{told}")[bank] for told in ("hits", "free", "cold", "marked")
                     )
-                    line, _, _, tracked_half, cold_half = parts
+                    _, _, _, tracked_half, cold_half = parts
                     tracked = tracked_half ^ evict
-                    compared = hit == (tracked & (line == inside.signal(line_name)))
+                    compared = hit == (tracked & (lines[at] == inside.signal(line_name)))
                     self._claim(group, f"bank {bank} is compared", ~ready | compared)
                     known = (free == ~tracked) & (marked == (tracked & (cold_half ^ demote)))
                     self._claim(group, f"bank {bank} is known to be free or marked", ~ready | known)
