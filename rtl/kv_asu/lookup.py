@@ -102,7 +102,7 @@ class Lookup(wiring.Component):
             slots = with_marks(m, "read", slots, place, evict, demote)
             slots = slots_with_touch(m, p, "read", slots, collisions(m, p, "read", place, line, touch), touch)
         if p.table_stages == 2:
-            # Whether a request writes is known last in its clock, where it would is known early: compared a clock ahead.
+            # Whether a request writes is known last in its clock, where it would is known early: met a clock ahead.
             met = self._delay_record(m, "held_met", collisions(m, p, "read_next", place, line, self.touch))
             ages = [self._delay(m, f"held_{age.name}", age) for age in self._ages(m, slots, self.far_ahead)]
         if p.table_stages >= 1:
