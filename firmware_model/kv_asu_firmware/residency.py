@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kv_asu_firmware.integers import setting
+
 #: Line numbers, each once.
 Lines = npt.NDArray[np.integer[Any]]
-
-from kv_asu_firmware.integers import setting
 
 
 class Bank(IntEnum):
