@@ -228,6 +228,7 @@ def test_a_pause_costs_by_the_lines_that_grow_cold_in_it() -> None:
     device.idle((125 + 1 << 24) - core.counters["cycles"])
     assert (core.tick, core.cold, core.marked) == (125, 0, 0), "the coming clock begins the tick in which both are cold"
     assert (device.read(COLD, 4), core.cold, core.marked, device.irq) == (0, 2, 2, False)
+    assert (device.read(COLD, 4), device.irq) == (1, False), "what shows is two clocks behind, one mark a clock"
     assert (device.read(COLD, 4), device.irq) == (2, True)
     device.observe([0x300])
     device.idle(10**18)

@@ -368,14 +368,17 @@ class _Core(KvAsuGolden):
 
 
 class _Model(ConfigSpaceModel):
-    """The register file, with the counts of cold lines as the gateware's marks make them, a clock behind."""
+    """The register file, with the counts as the gateware shows them: of cold lines by their marks, two clocks behind,
+    and of tracked lines a clock behind.
+    """
 
     CORE = _Core
     golden: _Core
 
     def __init__(self, params: Params, full: bool = False) -> None:
         super().__init__(params, full)
-        self._marked = self._cold_shown = 0
+        self._marked = self._marked_before = self._cold_shown = 0  # a clock ago, two clocks ago; as it shows
+        self._tracked = 0  # a clock ago
         self.irq_pin = False  # in the last clock
 
     def clock(
@@ -385,33 +388,36 @@ class _Model(ConfigSpaceModel):
         evict: bool = False,
         evict_retry: bool = False,
     ) -> Clock:
-        self._marked = self.golden.marked
+        self._marked_before, self._marked = self._marked, self.golden.marked
+        self._tracked = self.golden.tracked
         self.irq_pin = self.irq
         return super().clock(request, query, evict, evict_retry)
 
     def decide(self, operations: Iterable[tuple[int | None, Query | None, bool]]) -> list[Clock]:
         """Decide one operation a clock: request, query, evict."""
-        if self._changing or self._values["COLD_WATERMARK.LINES"]:
-            return [self.clock(*operation) for operation in operations]
-        # Nothing can happen at the registers but a request without a slot, so the core is clocked by itself.
+        every = list(operations)
+        if not every or self._changing or self._values["COLD_WATERMARK.LINES"]:
+            return [self.clock(*operation) for operation in every]
+        # Nothing can happen at the registers but a request without a slot, so the core is clocked by itself; but for the
+        # last clock, as what shows is of clocks before.
+        *most, last = every
         clock, before = self.golden.clock, self.golden.counters["untracked"]
-        answers = [clock(*operation) for operation in operations]
+        answers = [clock(*operation) for operation in most]
         if self.golden.counters["untracked"] > before:
             self._set_event("UNTRACKED")
-            self._signal()
-        return answers
+        return [*answers, self.clock(*last)]
 
     def idle(self, clocks: int) -> None:
         while clocks:
-            if clocks > 2 and not self._changing and self._cold_shown <= self.golden.marked:
-                # Counts can only rise now. The last two clocks are taken one by one: what shows is of the clock before.
-                self.golden.idle(clocks - 2)
-                clocks = 2
+            if clocks > 3 and not self._changing and self._cold_shown <= self._marked <= self.golden.marked:
+                # Counts can only rise now. The last three clocks are taken one by one: what shows is of clocks before.
+                self.golden.idle(clocks - 3)
+                clocks = 3
             self.clock()
             clocks -= 1
 
     def _watch_cold(self, before: int) -> None:
-        before, self._cold_shown = self._cold_shown, self._marked if self.golden.active else 0
+        before, self._cold_shown = self._cold_shown, self._marked_before if self.golden.active else 0
         if before < self._values["COLD_WATERMARK.LINES"] <= self._cold_shown:
             self._set_event("COLD_HIGH")
 
@@ -421,4 +427,6 @@ class _Model(ConfigSpaceModel):
                 return int(self._cold_shown > 0)
             case "COLD.LINES":
                 return self._cold_shown
+            case "TRACKED.LINES":
+                return self._tracked if self.golden.active else 0
         return super()._status(path)
