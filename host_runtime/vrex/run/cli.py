@@ -15,9 +15,15 @@ if TYPE_CHECKING:
 
 EXAMPLES = """Examples:
 
-- `vrex run --frames 8 --residency 0.2`
+- `vrex run --frames 8 --residency 0.05`
 - `vrex run street.mp4 --frames 16 --layers 2,6 --kv-cache-reserve-mb 8`
 - `vrex run street.parquet --transport rtl --kv-prefetch-disable --json > run.json`
+"""
+
+#: What the labels of a frame's line say; the demo, which has no cache, means others by them.
+MEANINGS = """\
+KVHitRate  share of the frame's reads whose KV line was in near memory when its tile asked
+Latency    from the frame's first KV to its last read on the device: modelled, an Orin NX with the KV cache on NVMe
 """
 
 _TRANSPORTS = ("model", "rtl")
@@ -41,39 +47,58 @@ def run(
     transport: Annotated[
         str, typer.Option(parser=_one_of(*_TRANSPORTS), metavar="|".join(_TRANSPORTS), help="What the core is.")
     ] = "model",
-    frames: Annotated[int | None, typer.Option(min=1, help="Frames from the start; all unless given.")] = None,
+    frames: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Frames from the start; all unless given.")
+    ] = None,
     layers: Annotated[str, typer.Option(help="Of a clip: layers of the model to trace, like 2,6,10.")] = "2,6,10",
-    retrieval: Annotated[
+    _retrieval: Annotated[
         bool,
         typer.Option(
-            "--kv-retrieval-enabled/--no-kv-retrieval-enabled",
-            help="Keep near what is about to be read; without, everything stays near.",
+            "--kv-retrieval-enabled", show_default=False, help="Keep near what is about to be read, as usual."
         ),
     ] = True,
+    no_retrieval: Annotated[bool, typer.Option("--no-kv-retrieval-enabled", help="Everything stays near.")] = False,
     tlevel: Annotated[
-        int, typer.Option("--kv-tlevel-thresh", min=0, max=3, help="What to keep, and what to bring ahead.")
+        int,
+        typer.Option(
+            "--kv-tlevel-thresh", min=0, max=3, metavar="LEVEL", help="What to keep, and what to bring ahead."
+        ),
     ] = 2,
     prefetch_disable: Annotated[
         bool, typer.Option("--kv-prefetch-disable", help="Bring nothing ahead of its use.")
     ] = False,
     reserve_mb: Annotated[
-        float, typer.Option("--kv-cache-reserve-mb", min=0.01, max=1 << 20, help="MiB of near memory.")
+        float, typer.Option("--kv-cache-reserve-mb", min=0.01, metavar="MIB", help="Near memory.")
     ] = 2048,
     residency: Annotated[
         float | None,
-        typer.Option(min=0.001, max=1, help="Instead of MiB: near memory as a share of the whole stream's KV."),
+        typer.Option(
+            min=0.001,
+            max=1,
+            metavar="X",
+            help="Instead of MiB: near memory as a share of the whole stream's KV, however few --frames are played.",
+        ),
     ] = None,
     gc_threshold: Annotated[
         float,
-        typer.Option("--kv-cache-gc-threshold", min=0.01, max=1, help="Share full from which cold lines go."),
+        typer.Option(
+            "--kv-cache-gc-threshold",
+            min=0.01,
+            max=1,
+            metavar="X",
+            help="How full near memory is when cold lines begin to go.",
+        ),
     ] = 0.85,
     max_model_len: Annotated[
-        int | None, typer.Option("--max-model-len", min=1, help="Tokens of the longest stream.")
+        int | None, typer.Option("--max-model-len", min=1, metavar="N", help="Tokens of the longest stream.")
     ] = None,
     dtype: Annotated[
-        str, typer.Option(parser=_one_of(*_DTYPES), metavar="|".join(_DTYPES), help="Of keys and values.")
+        str,
+        typer.Option(parser=_one_of(*_DTYPES), metavar="TYPE", help=f"Of keys and values: {', '.join(_DTYPES)}."),
     ] = "half",
-    heartbeat: Annotated[bool, typer.Option(help="Keep the DMA engine awake between frames.")] = True,
+    no_heartbeat: Annotated[
+        bool, typer.Option("--no-heartbeat", help="Let the DMA engine fall asleep between frames.")
+    ] = False,
     json_lines: Annotated[
         Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write a line of JSON a frame there.")
     ] = None,
@@ -106,18 +131,24 @@ def run(
         if stream.geometry.address_map.dtype != _DTYPES[dtype]:
             raise typer.BadParameter(f"the stream's KV is {stream.geometry.address_map.dtype}", param_hint="'--dtype'")
         share = residency
-        if not retrieval:
+        if no_retrieval:
             share = gc_threshold = 1.0
-        cache = _cache(stream, transport, share, reserve_mb, gc_threshold, max_model_len, prefetch_disable, heartbeat)
-        replay = Replay(stream, cache, tlevel, retrieval and not prefetch_disable)
+        cache = _cache(
+            stream, transport, share, reserve_mb, gc_threshold, max_model_len, prefetch_disable, not no_heartbeat
+        )
+        replay = Replay(stream, cache, tlevel, not (no_retrieval or prefetch_disable))
         done = []
-        with progress_bar("run", "reads") as bar:
+        total = min(frames or stream.frames, stream.frames)
+        if not as_json:
+            typer.echo(MEANINGS)
+        with progress_bar("run", "frames") as bar:
+            bar(0, total)
             for frame in replay.run():
                 done.append(frame)
                 if not as_json:
-                    typer.echo(str(frame))
-                bar(replay.lines, None if frames else stream.reads)
-                if frames is not None and len(done) >= frames:
+                    print(frame)
+                bar(len(done), total)
+                if len(done) >= total:
                     break
         totals = cache.totals
         causes = [] if totals.hit_rate >= LOW_HIT_RATE else [_likely_cause(stream, cache, clip)]
