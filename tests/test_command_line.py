@@ -16,6 +16,7 @@ import pytest
 
 from kv_asu import __version__
 from kv_asu.command_line import FAILURE, INTERRUPTED, USAGE, Parser, amount, waiting, whole_number
+from kv_asu.installing import way_out
 from kv_asu.timing import asap7, ecp5, fpga
 from kv_asu_sim import coverage_report, demo, gate_level, lockstep, mutation, regression, runner, soak
 from kv_asu_sim.streams import STREAMS
@@ -197,7 +198,7 @@ def failing(error: BaseException) -> Callable[[], int]:
     [
         (Expected("it is so"), FAILURE, "some: it is so\n"),
         (ModuleNotFoundError("no", name="cocotb.task"), FAILURE,
-         "some: cocotb is not installed: run `make setup-test` in V-Rex's folder\n"),
+         f"some: cocotb is not installed: {way_out('cocotb')}\n"),
         (OSError(errno.EACCES, "Permission denied", "place"), FAILURE, "some: place: Permission denied\n"),
         (KeyboardInterrupt(), INTERRUPTED, "some: interrupted\n"),
     ],

@@ -364,7 +364,7 @@ class TestTools:
             if found := build.shutil.which(tool):
                 (tmp_path / "bin" / tool).symlink_to(found)
         monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-        self.fails("Verilator was not found.*make setup")
+        self.fails("Verilator was not found.*: run `")
 
     def test_a_failing_compiler(self, monkeypatch, tmp_path):
         compiler = tmp_path / "g++"

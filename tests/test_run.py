@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import vrex.run.replay
+from kv_asu.installing import way_out
 from small_streams import write_stream
 from vrex.bench.stream import Birth, Stream
 from vrex.cli import main
@@ -140,8 +141,7 @@ def test_a_missing_package_is_one_line(
     assert main(["bench", str(trace)]) == 1
     errors = capsys.readouterr().err.splitlines()
     assert errors == [
-        "vrex: vrex run needs simpy, which is not installed: make setup-test",
-        "vrex: vrex bench needs simpy, which is not installed: make setup-test",
+        f"vrex: vrex {command} needs simpy, which is not installed: {way_out('simpy')}" for command in ("run", "bench")
     ]
 
 
