@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from kv_asu import installing
 from kv_asu.installing import SETUP, not_installed, way_out
 
 ROOT = Path(__file__).parents[1]
@@ -114,12 +113,12 @@ def test_help_needs_no_more_than_the_demo() -> None:
 
 @pytest.fixture
 def in_the_clone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installing.sys, "prefix", str(ROOT / ".venv"))
+    monkeypatch.setattr(sys, "prefix", str(ROOT / ".venv"))
 
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(installing.sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
 
 
 def test_the_targets_install_what_they_are_named_for(in_the_clone: None) -> None:

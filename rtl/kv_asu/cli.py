@@ -23,13 +23,13 @@ from kv_asu.build_options import (
     takes_build,
     top_of,
 )
-from kv_asu.command_line import waiting
 from kv_asu.errors import ToolError
 from kv_asu.files import check_file, is_stream, whole_file, write_stream
 from kv_asu.lint import WAIVERS, lint
 from kv_asu.params import shown
 from kv_asu.pci_header import SERIAL_NUMBER, pci_header
 from kv_asu.tops import Top
+from kv_asu.waiting import waiting
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -24,6 +24,7 @@ from kv_asu.command_line import Parser, whole_number
 from kv_asu.errors import ToolError
 from kv_asu.metadata import metadata
 from kv_asu.params import LINE_BITS, Params
+from kv_asu.waiting import waiting
 from kv_asu_firmware.golden import Settings
 from kv_asu_sim.build import BuildError, verilog
 from kv_asu_sim.checked import CheckedCore, Mismatch
@@ -340,10 +341,10 @@ def run(trace: Path, out: Path, chosen: WhatIf, check: int, console: Console) ->
     with TraceReader(trace) as reader:
         if not len(reader):
             raise DemoError(f"{trace}: holds no accesses; make a trace with 'vrex trace make'")
-        with console.status("building the core (a minute the first time)"):
+        with waiting("building the core, a minute the first time"):
             _write_verilog(params, out)
             device = CheckedCore(params, check)
-        with console.status("counting what the trace reads"):
+        with waiting("counting what the trace reads"):
             asked = working_set(reader, chosen.settings.line_shift)
         driver = Driver(device)
         driver.find()
@@ -358,7 +359,7 @@ def run(trace: Path, out: Path, chosen: WhatIf, check: int, console: Console) ->
         counters = _check_counters(device, driver, replay)
         from kv_asu_sim.picture import draw  # matplotlib takes a second
 
-        with console.status("drawing"):
+        with waiting("drawing"):
             draw(replay, reader, chosen, asked, out / "demo.png")
     return _results(device, replay, counters, seconds, trace, out, chosen, asked)
 

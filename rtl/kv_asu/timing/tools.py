@@ -70,6 +70,18 @@ def find(name: str, hint: str | None = None) -> str:
     return found
 
 
+def need(*names: str) -> None:
+    """See that programs are there before the work, not after the first half of it.
+
+    Raises
+    ------
+    ToolError
+        As `find`.
+    """
+    for name in names:
+        find(name)
+
+
 def call(command: list[str], folder: Path, name: str) -> str:
     """Run a command in ``folder`` and return what it printed, both streams.
 
