@@ -207,7 +207,7 @@ def test_two_hosts(port: str) -> None:
 
 
 def test_what_is_no_board(tmp_path: Path, port: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(DeviceNotFoundError, match="no such port; name the board's with --port"):
+    with pytest.raises(DeviceNotFoundError, match=r"no such port; name the board's \(port=, or --port\)"):
         UartTransport(str(tmp_path / "ttyUSB9"))
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(DeviceAccessError, match="cannot be opened as a serial port"):
