@@ -256,7 +256,7 @@ def test_the_bitstreams_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     monkeypatch.setitem(sys.modules, "amaranth_boards.ulx3s", None)
     monkeypatch.delitem(sys.modules, "kv_asu.board.ulx3s", raising=False)
     assert bitstream([]) == 1
-    assert f"kv_asu.board: amaranth_boards is not installed: {way_out('amaranth_boards')}" in capsys.readouterr().err
+    assert f"board: amaranth_boards is not installed: {way_out('amaranth_boards')}" in capsys.readouterr().err
 
 
 def test_the_boards_pins_and_clock(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from types import ModuleType
 import pytest
 
 from kv_asu import __version__
+from kv_asu.board import __main__ as board
 from kv_asu.command_line import FAILURE, INTERRUPTED, Parser, amount, whole_number
 from kv_asu.errors import ToolError
 from kv_asu.installing import way_out
@@ -47,6 +48,7 @@ COMMANDS = {
     "ecp5": ecp5,
     "fpga": fpga,
     "asap7": asap7,
+    "board": board,
     "bench_speed": script("benchmarks/bench_speed.py"),
     "run": script("examples/own_bench/run.py"),
 }

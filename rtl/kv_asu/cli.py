@@ -233,7 +233,8 @@ def _report(target: str, path: Path) -> None:
     for finding in findings:
         print(finding.text, file=sys.stderr, end="")
     if findings:
-        raise CommandFailed(f"{target}: verilator has {len(findings)} complaints that {WAIVERS} does not waive")
+        count = f"{len(findings)} complaint{'s' * (len(findings) > 1)}"
+        raise CommandFailed(f"{target}: verilator has {count} that {WAIVERS} does not waive")
     print(f"{target}: no complaint from verilator -Wall; what is waived and why: {WAIVERS}")
 
 
