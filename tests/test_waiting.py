@@ -58,6 +58,8 @@ def test_what_takes_its_time_is_told_once(timers: type[Timer], capsys: pytest.Ca
         timers.pass_time()
         now("for it")
         timers.pass_time()
+        now("for what was told already", told=True)
+        timers.pass_time()
         now("for more")
         with waiting("for what is inside") as inner:
             timers.pass_time()

@@ -8,16 +8,25 @@ import multiprocessing
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from typing import Protocol
+
+
+class Show(Protocol):
+    """To be told what is being done now, and whether that is on standard error already."""
+
+    def __call__(self, text: str, *, told: bool = False) -> None:
+        """Show it."""
+
 
 #: Seconds that something may take, where there is no terminal, before it is told.
 PATIENCE = 2.0
 
 #: The display of whoever waits already, and what it shows: what is waited for inside is shown there.
-_outer: tuple[Callable[[str], None], list[str]] | None = None
+_outer: tuple[Show, list[str]] | None = None
 
 
 @contextlib.contextmanager
-def waiting(what: str) -> Iterator[Callable[[str], None]]:
+def waiting(what: str) -> Iterator[Show]:
     """Say what is being done: on a terminal with a clock for as long as it lasts, elsewhere once it takes its time.
 
     Parameters
@@ -27,8 +36,7 @@ def waiting(what: str) -> Iterator[Callable[[str], None]]:
 
     Yields
     ------
-    callable
-        To be told what is being done now.
+    Show
     """
     global _outer
     if _outer is not None:
@@ -44,10 +52,10 @@ def waiting(what: str) -> Iterator[Callable[[str], None]]:
     on_terminal = sys.stderr.isatty() and multiprocessing.parent_process() is None  # one of several would draw over it
     with _spinner(what) if on_terminal else _lines(what) as now:
 
-        def show(text: str) -> None:
+        def show(text: str, *, told: bool = False) -> None:
             if text != shown[0]:
                 shown[0] = text
-                now(text)
+                now(text, told)
 
         _outer = show, shown
         try:
@@ -57,7 +65,7 @@ def waiting(what: str) -> Iterator[Callable[[str], None]]:
 
 
 @contextlib.contextmanager
-def _spinner(what: str) -> Iterator[Callable[[str], None]]:
+def _spinner(what: str) -> Iterator[Callable[[str, bool], None]]:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -71,22 +79,24 @@ def _spinner(what: str) -> Iterator[Callable[[str], None]]:
         redirect_stdout=sys.stdout.isatty(),
     ) as progress:
         task = progress.add_task(what, total=None)
-        yield lambda now: progress.update(task, description=now)
+        yield lambda now, told: progress.update(task, description=now)
 
 
 @contextlib.contextmanager
-def _lines(what: str) -> Iterator[Callable[[str], None]]:
+def _lines(what: str) -> Iterator[Callable[[str, bool], None]]:
     timer: threading.Timer | None = None
 
-    def now(text: str) -> None:
+    def now(text: str, told: bool) -> None:
         nonlocal timer
         if timer is not None:
             timer.cancel()
+        if told:
+            return
         timer = threading.Timer(PATIENCE, functools.partial(print, f"{text} ...", file=sys.stderr, flush=True))
         timer.daemon = True
         timer.start()
 
-    now(what)
+    now(what, False)
     try:
         yield now
     finally:

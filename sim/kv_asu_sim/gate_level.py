@@ -203,7 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def job() -> int:
         with waiting("looking for the tools") as show:
-            text = _kept(options, params, targets[options.target], tools.saying(show))
+            text = _kept(options, params, targets[options.target], show)
         try:
             run(text, params, streams_from(options), options.clocks, seed)
         except Difference as difference:
