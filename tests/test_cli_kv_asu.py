@@ -16,7 +16,7 @@ import pytest
 import kv_asu.cli
 import kv_asu.lint
 import kv_asu.verilog
-from kv_asu import Params, __version__
+from kv_asu import Params, __version__, waiting
 from kv_asu.cli import main
 from kv_asu.errors import ToolError
 from kv_asu.installing import way_out
@@ -31,6 +31,12 @@ SMALL = ["--log2-entries", "3", "--window", "2"]
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The text of the Verilog does not matter here."""
     monkeypatch.setattr(Top, "verilog", lambda top, params: f"// {params}\n")
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine: what is being done is not told, so that complaints can be counted."""
+    monkeypatch.setattr(waiting, "PATIENCE", 3600)
 
 
 def one_line(capsys: pytest.CaptureFixture[str]) -> str:
