@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,13 +25,14 @@ def write_stream(
     tiles: int = 3,
     head_size: int = 64,
     still: float = 0.8,
+    made: dict[str, Any] | None = None,
 ) -> Path:
     """A trace whose tiles read about a quarter of the past; a share of it, `still`, again and again."""
     rng = np.random.default_rng(seed)
     per_frame = GRID.tokens_per_frame
     kv = AddressMap(layers, heads, head_size, max_tokens=frames * per_frame)
     liked = rng.random((layers, heads, tiles, kv.max_tokens)) < 0.25
-    with write_trace(path, TraceMetadata(f"made up, seed {seed}", Geometry(kv, GRID))) as writer:
+    with write_trace(path, TraceMetadata(f"made up, seed {seed}", Geometry(kv, GRID), made or {})) as writer:
         for frame in range(frames):
             time_ns = frame * FRAME_NS
             for layer in range(layers):

@@ -177,5 +177,7 @@ def test_the_bytes_table(stream: Stream, knobs: BenchKnobs) -> None:
 def test_the_speed_table(stream: Stream, knobs: BenchKnobs) -> None:
     pytest.importorskip("libcachesim", reason="libcachesim is not installed")
     table = speed_table(stream, knobs, "rtl", True, no_bars)
-    assert [row[0] for row in table.rows] == ["compiled core", "golden model", "libcachesim's LRU"]
+    names = ["compiled core", "golden model", "libcachesim's LRU", "whole runtime", "whole runtime, its core alone"]
+    assert [row[0] for row in table.rows] == names
     assert all(row[1] > 100 for row in table.rows)
+    assert table.rows[4][1] > table.rows[3][1]  # a part takes less time than all

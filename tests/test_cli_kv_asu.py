@@ -63,13 +63,13 @@ def test_verilog_and_its_metadata(tmp_path: Path, capsys: pytest.CaptureFixture[
     output = tmp_path / "kv_asu.v"
     arguments = ["verilog", "--profile", "fpga", *SMALL, "--stamp-width", "9", "--config-base", "0x480"]
     assert main([*arguments, "-o", str(output)]) == 0
-    assert "latency 8" in capsys.readouterr().out
+    assert f"KV-ASU {__version__}, custom, latency 8" in capsys.readouterr().out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kv_asu.json", "kv_asu.v"]
     params = Params.fpga(log2_entries=3, window=2, stamp_width=9, config_base=0x480)
     assert f"stamp_width={params.stamp_width}, config_base=0x480" in output.read_text().splitlines()[1]
     record = json.loads((tmp_path / "kv_asu.json").read_text())
     assert {name: record[name] for name in params.asdict()} == params.asdict()
-    assert (record["profile"], record["version"]) == ("fpga", __version__)
+    assert (record["profile"], record["version"]) == ("custom", __version__)
     assert (record["latency"], record["t1_limit"]) == (8, 496)
     declared = [line for line in output.read_text().splitlines() if line.startswith("  reg ") and line.endswith(":0];")]
     assert len(record["memories"]) >= len(declared) > 10
@@ -96,7 +96,7 @@ def test_a_whole_function_and_its_metadata(tmp_path: Path, capsys: pytest.Captur
     ]
     assert [pin["name"] for pin in record["pins"]][-3:] == ["msi_valid", "msi_address", "msi_data"]
 
-    bare = metadata(params, "asic")
+    bare = metadata(params)
     assert bare["full_config_space"] is False
     core_names = {f"core.{memory['name']}" for memory in bare["memories"]}
     assert {memory["name"] for memory in record["memories"]} == core_names
@@ -268,7 +268,7 @@ def test_standard_output(append: bool, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("before\n")
     with log.open("a" if append else "w") as stdout:
-        command = [sys.executable, "-m", "kv_asu.cli", "verilog", *SMALL, "-o", "/dev/stdout"]
+        command = [sys.executable, "-m", "kv_asu", "verilog", *SMALL, "-o", "/dev/stdout"]
         done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
         subprocess.run(["echo", "after"], stdout=stdout, check=True)
     assert done.returncode == 0, done.stderr

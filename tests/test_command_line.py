@@ -16,9 +16,10 @@ import pytest
 
 from kv_asu import __version__
 from kv_asu.board import __main__ as board
-from kv_asu.command_line import FAILURE, INTERRUPTED, Parser, amount, whole_number
+from kv_asu.command_line import FAILURE, OUTPUT_CLOSED, Parser, amount, whole_number
 from kv_asu.errors import ToolError
 from kv_asu.installing import way_out
+from kv_asu.interrupts import INTERRUPTED
 from kv_asu.timing import asap7, ecp5, fpga, tools
 from kv_asu_sim import coverage_report, demo, gate_level, lockstep, mutation, regression, runner, soak
 from kv_asu_sim.streams import STREAMS
@@ -244,16 +245,17 @@ def test_an_output_that_takes_nothing() -> None:
     )
     read, write = os.pipe()
     os.close(read)
-    for stdout, said in (
-        (write, ""),
-        (os.open("/dev/full", os.O_WRONLY), "x: standard output: No space left on device\n"),
+    for stdout, code, said in (
+        (write, OUTPUT_CLOSED, ""),
+        (os.open("/dev/full", os.O_WRONLY), FAILURE, "x: standard output: No space left on device\n"),
     ):
         done = subprocess.run(
             [sys.executable, "-c", program], stdout=stdout, stderr=subprocess.PIPE, text=True, check=False,
             env={**os.environ, "PYTHONPATH": str(ROOT / "rtl")},
         )  # fmt: skip
         os.close(stdout)
-        assert (done.returncode, done.stderr) == (FAILURE, said)
+        assert (done.returncode, done.stderr) == (code, said)
+    assert OUTPUT_CLOSED == 141
 
 
 def test_numbers() -> None:

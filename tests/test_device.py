@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from bus_script import BUILDS, Step, play, script
 from kv_asu.params import Params
 from kv_asu.register_map import REGISTERS
 from kv_asu_firmware.device import LINK_CLOCKS, READ_CLOCKS, WRITE_CLOCKS, Device
+from kv_asu_firmware.golden import Entry
 from kv_asu_firmware.ports import ANSWER, TAG, VICTIM
 from vrex.transports.model import ModelTransport
 from vrex.transports.rtl import RtlTransport
@@ -148,6 +152,86 @@ def test_the_default_build_too() -> None:
     results = [play(model, step) for step in steps]
     assert [play(rtl, step) for step in steps] == results
     assert len({result for result, _, _ in results[3:203]}) > 20, "lines grew cold while we looked"
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_pauses_over_slow_ticks(build: str) -> None:
+    """The clock of each expiry lies in the middle of a long pause, or at its edge."""
+    params = BUILDS[build]
+    lifetime, shift = 3, 10
+    setup = [
+        *(register(name, 0) for name in ("T3", "T2")),
+        register("T1", lifetime - 1 << 16),
+        register("TIMEBASE", shift),
+        register("COLD_WATERMARK", 2),
+        register("IRQ_ENABLE", 7),
+        register("CTRL", 1),
+        ("idle", (40,)),
+    ]
+    looks = [read("COLD"), read("IRQ_STATUS"), ("evict_lines", (3,)), register("IRQ_STATUS", 7)]
+    for edge in range(-12, 8):
+        pause = ("idle", ((lifetime << shift) + edge,))
+        lines = [("observe", (_lines(*numbers),)) for numbers in ([1, 2, 3], [2, 4])]
+        both_play(params, [*setup, *lines, pause, *looks, *lines, pause, *looks], f"{edge} clocks from the expiry")
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@settings(deadline=None, derandomize=True, max_examples=40)
+@given(data=st.data())
+def test_idle_is_as_many_clocks_one_by_one(build: str, data: st.DataObject) -> None:
+    """All of what is inside, its past as far as a later answer depends on it included."""
+    jumps, walks = Device(BUILDS[build]), Device(BUILDS[build])
+    shift, lifetime = data.draw(st.sampled_from([0, 1, 3, 7, 9])), data.draw(st.sampled_from([2, 3, 7]))
+    setup = {"T3": 0, "T2": 0, "T1": lifetime - 1 << 16, "TIMEBASE": shift, "COLD_WATERMARK": 2, "IRQ_ENABLE": 7}
+    for device in (jumps, walks):
+        for name, value in setup.items():
+            device.write(*register(name, value)[1])
+        device.write(CTRL, 1, 4)
+    for kind, arguments in data.draw(st.lists(_STEPS, max_size=8)):
+        idle = data.draw(st.integers(0, 20) | st.integers(-9, 9).map(lambda edge: max(0, (lifetime << shift) + edge)))
+        for device in (jumps, walks):
+            getattr(device, kind)(*arguments)
+        jumps.idle(idle)
+        for _ in range(idle):
+            walks.idle(1)
+        assert everything(jumps) == everything(walks)
+
+
+_STEPS: st.SearchStrategy[Step] = st.one_of(
+    st.lists(st.integers(0, 9), max_size=6).map(lambda numbers: ("observe", (_lines(*numbers),))),
+    st.integers(1, 3).map(lambda count: ("evict_lines", (count,))),
+    st.sampled_from([("EVICT", 1), ("IRQ_STATUS", 7), ("COLD_WATERMARK", 1), ("CTRL", 3)]).map(
+        lambda write: register(*write)
+    ),
+)
+
+
+def everything(thing: Any) -> Any:
+    """A device's state, but for the tick before which the model need not look for an expiry: it may look in vain."""
+    if isinstance(thing, Entry):
+        return thing.line, thing.slot, thing.count, thing.touched
+    if isinstance(thing, dict):
+        return [(key, everything(value)) for key, value in thing.items() if key != "_next_expiry"]
+    if isinstance(thing, list):
+        return [everything(each) for each in thing]
+    return everything(vars(thing)) if hasattr(thing, "__dict__") else thing
+
+
+def test_a_pause_costs_by_the_lines_that_grow_cold_in_it() -> None:
+    """With the slowest tick, where stepping to the expiry would take days; at the very clock."""
+    device = Device(SMALL)
+    for name, value in {"TIMEBASE": 24, "COLD_WATERMARK": 2, "IRQ_ENABLE": 7, "CTRL": 1}.items():
+        device.write(*register(name, value)[1])
+    device.idle(40)
+    device.observe([0x100, 0x200])
+    core = device.model.golden
+    device.idle((125 + 1 << 24) - core.counters["cycles"])
+    assert (core.tick, core.cold, core.marked) == (125, 0, 0), "the coming clock begins the tick in which both are cold"
+    assert (device.read(COLD, 4), core.cold, core.marked, device.irq) == (0, 2, 2, False)
+    assert (device.read(COLD, 4), device.irq) == (2, True)
+    device.observe([0x300])
+    device.idle(10**18)
+    assert device.evict_lines(4).tolist() == [(1, 1), (1, 2), (1, 3), (0, 0)]
 
 
 def test_what_each_call_takes() -> None:

@@ -332,10 +332,16 @@ def test_a_heartbeat_wakes_a_sleeping_engine_ahead_of_the_request() -> None:
         ("queue_bursts", 0, "queue_bursts must be at least 1, not 0"),
         ("max_burst_bytes", 300, "max_burst_bytes must be a multiple of 256, not 300"),
         ("far_block_bytes", 0, "far_block_bytes must be a multiple of 256, not 0"),
+        ("far_latency_ns", 1.5, "far_latency_ns must be an integer, not 1.5"),
+        ("wake_up_ns", float("nan"), "wake_up_ns must be an integer, not nan"),
+        ("cpu_percent", True, "cpu_percent must be an integer, not True"),
+        ("far_bytes_per_second", "x", "far_bytes_per_second must be an integer, not 'x'"),
+        ("far_block_bytes", 256.0, "far_block_bytes must be an integer, not 256.0"),
+        ("queue_bursts", None, "queue_bursts must be an integer, not None"),
         ("cpu_percent", 100, "cpu_percent must be 0 to 99, not 100"),
         ("heartbeat_ns", 5 * S, "heartbeat_ns must be less than sleep_after_ns, 5000000000, not 5000000000"),
     ],
 )
-def test_a_wrong_parameter_is_named(field: str, value: int, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_a_wrong_parameter_is_named(field: str, value: object, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
         replace(ROUND, **{field: value})  # type: ignore[arg-type]  # one of them is a str

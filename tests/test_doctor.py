@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import os
 import random
@@ -168,6 +169,13 @@ FAULTS = [
     ),
     Fault("bad config", "variable", put("etc/fw_env.config", "/dev/mtd0 x y\n"), {LINKS[0]: UNKNOWN}, ("malformed",)),
     Fault("parameter", "command line", command_line(WITHOUT_PARAMETER), PARAMETER, ("gmc.kvasu is not there",)),
+    Fault(
+        "parameter without a value",
+        "command line",
+        command_line(f"{COMMAND_LINE} gmc.kvasu"),
+        PARAMETER,
+        ("gmc.kvasu has no value",),
+    ),
     Fault("parameter 0", "command line", command_line(f"{COMMAND_LINE} gmc.kvasu=0"), PARAMETER, ("gmc.kvasu=0",)),
     Fault(
         "command line gone",
@@ -291,8 +299,29 @@ FAULTS = [
         "capability cut off",
         "config",
         put(CONFIG, config_space()[: CTRL + 4]),
+        {LINKS[3]: UNKNOWN, "pci-device": UNKNOWN},
+        (f"malformed: {CTRL + 4} bytes, 4096 expected",),
+    ),
+    Fault(
+        "compressed",
+        "config",
+        put(CONFIG, gzip.compress(config_space(), mtime=0)),
+        {LINKS[3]: UNKNOWN, "pci-device": UNKNOWN},
+        (f"malformed: {len(gzip.compress(config_space(), mtime=0))} bytes, 4096 expected",),
+    ),
+    Fault(
+        "as a dump",
+        "config",
+        put(CONFIG, config_space().hex(" ", 1)),
+        {LINKS[3]: UNKNOWN, "pci-device": UNKNOWN},
+        ("malformed: more than 4096 bytes, 4096 expected",),
+    ),
+    Fault(
+        "elsewhere and cut off",
+        "config",
+        both(drop("sys/bus/pci/devices"), put("sys/bus/pci/devices/0001:01:00.0/config", config_space()[:-1])),
         {LINKS[3]: FAIL, "pci-device": FAIL},
-        ("cut off",),
+        ("no PCI device 0000:00:02.0", "echo 1 > /sys/bus/pci/rescan"),
     ),
     Fault(
         "newer registers",
@@ -354,6 +383,13 @@ FAULTS = [
         put("sys/devices/system/cpu/isolated", "\n"),
         {"isolated-cpus": FAIL},
         ("no CPU is isolated",),
+    ),
+    Fault(
+        "a range that runs backwards",
+        "isolated",
+        put("sys/devices/system/cpu/isolated", "3-2\n"),
+        {"isolated-cpus": UNKNOWN},
+        ("malformed: '3-2' ends before it starts",),
     ),
     Fault("one CPU", "isolated", put("sys/devices/system/cpu/isolated", "3\n"), {"isolated-cpus": FAIL}, ("CPUs 3",)),
     Fault(
@@ -956,7 +992,7 @@ def test_json_is_stable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         (["--platform", "toaster"], "choose orin-nx, agx-orin, ascend-310b, or give the path of a .toml file"),
         (["--platform", "none.toml"], "none.toml: cannot be read (No such file or directory)"),
         (["--device", "2"], "'2' is not a PCI address like 0000:00:02.0"),
-        (["--device", ""], "'' is not a PCI address"),
+        (["--device", ""], "--device is empty"),
     ],
 )
 def test_wrong_usage(
@@ -1079,9 +1115,9 @@ def test_cpu_lists(text: str, cpus: set[int]) -> None:
     assert kernel_command_line.isolated_by(text) == cpus
 
 
-@pytest.mark.parametrize("text", ["x", "1-", "-1", "1-3:1", "0-7:1/0", "2,domain", "999999"])
+@pytest.mark.parametrize("text", ["x", "1-", "-1", "1-3:1", "0-7:1/0", "2,domain", "999999", "3-2", "0-7:3/2"])
 def test_what_is_no_cpu_list(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is not a CPU|groups of none"):
+    with pytest.raises(ValueError, match=r"is not a CPU|groups of none|ends before|takes more"):
         kernel_command_line.isolated_by(text)
 
 

@@ -911,6 +911,7 @@ def test_idle_is_as_many_clocks(data: st.DataObject) -> None:
             slow.clock()
         assert fast.counters == slow.counters
         assert (fast.tick, fast.cold, fast.tracked) == (slow.tick, slow.cold, slow.tracked)
+        assert fast.retry_allowed() == slow.retry_allowed()
 
 
 def test_idle_does_not_take_longer_for_more_clocks() -> None:

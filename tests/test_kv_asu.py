@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from dataclasses import fields
 
@@ -51,6 +52,29 @@ def test_open_by_name() -> None:
         vrex.open("Model")
     with pytest.raises(AttributeError, match="module 'vrex' has no attribute 'close'"):
         vrex.close  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        (lambda asu: setattr(asu, "tick_shfit", 3), "a KvAsu has nothing called tick_shfit; did you mean tick_shift?"),
+        (lambda asu: setattr(asu, "time_out", 3), "a KvAsu has nothing called time_out; did you mean timeout?"),
+        (lambda asu: setattr(asu, "nonexist", 3), "a KvAsu has nothing called nonexist$"),
+        (lambda asu: setattr(asu, "cold", 3), "no setter"),
+        (lambda asu: setattr(asu.regs, "ctrl", 3), r"write CTRL with regs.ctrl.write\(...\) or .modify\(...\)"),
+        (lambda asu: setattr(asu.regs, "ctlr", 3), "there is no register CTLR; did you mean CTRL"),
+        (lambda asu: setattr(asu.regs.ctrl, "enable", 1), "enable"),
+    ],
+)
+def test_a_setting_mistyped_is_no_setting(setting: Callable[[KvAsu], object], message: str) -> None:
+    with KvAsu.open("model", log2_entries=4, window=2) as asu:
+        before = asu.registers()
+        with pytest.raises(AttributeError, match=message):
+            setting(asu)
+        assert asu.registers() == before
+        asu.timeout = 7
+        asu.tick_shift = 3
+        assert (weakref.ref(asu)(), asu.timeout, asu.tick_shift) == (asu, 7, 3)
 
 
 @pytest.mark.parametrize(("major", "minor"), [(1, 0), (1, 7), (1, 255)])

@@ -81,6 +81,23 @@ def test_profiles() -> None:
         fpga.window = 4  # type: ignore[misc]
 
 
+@pytest.mark.parametrize(
+    ("params", "profile"),
+    [
+        (Params(), "asic"),
+        (Params(log2_entries=5, addr_width=40, config_base=0x480), "asic"),
+        (Params.fpga(window=2), "fpga"),
+        (Params.fpga(hash_stages=0, table_stages=0), "asic"),
+        (Params.asic(hash_stages=5, table_stages=2), "fpga"),
+        (Params.asic(hash_stages=6, table_stages=2), "custom"),
+        (Params(stamp_width=9), "custom"),
+        (Params.fpga(stamp_width=9), "custom"),
+    ],
+)
+def test_a_build_is_of_the_profile_whose_stages_and_stamps_it_has(params: Params, profile: str) -> None:
+    assert params.profile == profile
+
+
 def test_a_profile_checks_too() -> None:
     with pytest.raises(ValueError, match="window"):
         PROFILES["fpga"](window=5)

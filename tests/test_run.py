@@ -155,7 +155,7 @@ def test_a_clip_is_traced_and_played(
         asked.append((clip, knobs.frames, knobs.layers))
         output.write_bytes(trace.read_bytes())
 
-    monkeypatch.setattr("vrex.trace.maker.make_trace", make)
+    monkeypatch.setattr("vrex.run.sources.make_trace", make)
     clip = tmp_path / "clip.mp4"
     clip.write_bytes(b"a clip, says the name")
     assert main(["run", str(clip), "--frames", "2", "--layers", "1,4-5"]) == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +15,8 @@ from kv_asu_firmware.residency import Bank
 from vrex.errors import DeviceGoneError, KvCacheFull
 from vrex.runtime.cache import MIB, DynamicRetrievalCache
 from vrex.runtime.core_watch import WatchSettings
-from vrex.trace.address_map import LINE_BYTES, AddressMap
+from vrex.runtime.tokenizer import FrameAwareTokenizer, Patch
+from vrex.trace.address_map import LINE_BYTES, AddressMap, PatchGrid
 from vrex.transports import open_transport
 from vrex.transports.model import ModelTransport
 
@@ -330,3 +333,34 @@ def test_wrong_arguments() -> None:
     empty_keys, _ = cache.read(0, 0, [])
     assert empty_keys.shape == (0, 64)
     assert (cache.tokens(0), cache.held_bytes) == (4, 4 * 2 * 256)
+
+
+def test_regions_come_ahead_by_their_rows() -> None:
+    """Two frames of 2 x 4 patches: what was hot in a row of one lifts the same row of the other, and no other row."""
+    kv = AddressMap(layers=1, heads=1, head_size=64, max_tokens=24)
+    cache = small_cache(12, kv, prefetch_share=0.5, settings=replace(BY_LINE, tick_shift=16))
+    tagged = FrameAwareTokenizer(lambda ids: {"input_ids": ids}, 9)([9] * 16, grids=[(2, 4), (2, 4)])
+    rng = np.random.default_rng(3)
+    for _ in range(4):
+        cache.append(0, *random_kv(rng, cache, 4))
+    for token in range(16):  # everything is known to the core, at T-level 1
+        cache.read(0, 0, [token])
+    for _ in range(4):
+        cache.read(0, 0, tagged.tokens_of(0, 1), patch=Patch(0, 1, 0))  # hot: row 1 of frame 0
+    cold = [token for token in range(8, 16) if not cache.near.is_resident(np.array([token]))[0]]
+    assert set(cold) & set(tagged.tokens_of(1, 0))
+    assert set(cold) & set(tagged.tokens_of(1, 1))
+    assert set(cache.tlevels(0, 0, 8, 8).tolist()) == {1}
+    assert tagged.prefetch(cache, 1, patch_row=0, min_tlevel=2) == 0
+    assert tagged.prefetch(cache, 1, min_tlevel=2) == len(set(cold) & set(tagged.tokens_of(1, 1)))
+    cache.pass_time(1_000_000)
+    assert cache.near.is_resident(np.array(tagged.tokens_of(1, 1))).all()
+    assert tagged.prefetch(cache, 5) == 0  # there is no such frame
+
+
+def test_tokens_that_are_not_written_yet_do_not_come_ahead() -> None:
+    cache = small_cache(20, AddressMap(layers=1, heads=1, head_size=64, max_tokens=24), prefetch_share=0.5)
+    tagged = FrameAwareTokenizer(lambda ids: {"input_ids": ids}, 9)([9] * 4, grids=[PatchGrid(1, 3, leading=1)])
+    assert tagged.prefetch(cache, 0, min_tlevel=0) == 0
+    cache.append(0, *random_kv(np.random.default_rng(4), cache, 2))
+    assert tagged.prefetch(cache, 0, min_tlevel=0) == 0  # those that are written are near already

@@ -318,10 +318,26 @@ def test_other_files_are_named(session: Path, tmp_path: Path) -> None:
         (lambda data: data | {"params": {"window": 3}}, r"damaged \(window must be one of"),
         (lambda data: data | {"params": {"wind": 3}}, "its metadata is damaged"),
         (lambda data: data | {"calls": 1}, "says 1 calls and holds"),
+        (lambda data: data | {"commands": data["commands"] + 1}, r"says \d+ commands and holds \d+; record it again"),
+        (lambda data: data | {"clocks": data["clocks"] + 1}, r"says \d+ clocks and holds \d+; record it again"),
+        (lambda data: data | {"clocks": str(data["clocks"])}, r"its metadata is damaged \(clocks must be an integer"),
+        (lambda data: data | {"commands": 1.5}, r"its metadata is damaged \(commands must be an integer"),
         (lambda data: {"version": [1, 9]}, "its metadata is damaged"),
         (lambda data: data | {"clocks": float("inf")}, "its metadata is damaged"),
     ],
-    ids=["newer", "no version", "no such build", "no such parameter", "other calls", "nothing else", "endless"],
+    ids=[
+        "newer",
+        "no version",
+        "no such build",
+        "no such parameter",
+        "other calls",
+        "other commands",
+        "other clocks",
+        "text",
+        "a part",
+        "nothing else",
+        "endless",
+    ],
 )
 def test_other_metadata(change: Callable[[dict], dict], match: str, session: Path, tmp_path: Path) -> None:
     table = pq.read_table(session)
@@ -507,14 +523,38 @@ def test_the_command_says_equal_in_one_line(session: Path, capsys: pytest.Captur
     assert "vrex replay long.parquet" in capsys.readouterr().out
 
 
+WRITE_IT = "write it with `kv-asu verilog --full-config-space`"
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (["some.parquet"], 2, "Missing option '--transport'"),
         (["some.parquet", "--transport", "sysfs"], 2, "'sysfs' is not one of model, rtl"),
         (["none.parquet", "--transport", "model"], 1, "none.parquet: no such file"),
-        (["some.parquet", "--transport", "rtl", "--verilog", "none.sv"], 1, "none.sv: cannot be read (No such file"),
-        (["some.parquet", "--transport", "rtl", "--verilog", "empty.sv"], 1, "the Verilog has no module kv_asu"),
+        (
+            ["some.parquet", "--transport", "rtl", "--verilog", "none.sv"],
+            1,
+            f"none.sv: cannot be read (No such file or directory); {WRITE_IT}",
+        ),
+        (
+            ["some.parquet", "--transport", "rtl", "--verilog", "cut.sv"],
+            1,
+            "cut.sv: the Verilog does not compile (line 4: ",
+        ),
+        (["some.parquet", "--transport", "rtl", "--verilog", "cut.sv"], 1, f"); {WRITE_IT}"),
+        (["some.parquet", "--transport", "rtl", "--verilog", "pins.sv"], 1, "pins.sv: the Verilog does not compile ("),
+        (["some.parquet", "--transport", "rtl", "--verilog", "binary.sv"], 1, f"binary.sv: is no text; {WRITE_IT}"),
+        (
+            ["some.parquet", "--transport", "model", "--extract", "/proc/zz"],
+            1,
+            "(/proc takes no files); choose another",
+        ),
+        (
+            ["some.parquet", "--transport", "rtl", "--verilog", "empty.sv"],
+            1,
+            f"empty.sv: the Verilog has no module kv_asu; {WRITE_IT}",
+        ),
         (["some.parquet", "--transport", "model", "--budget", "0"], 2, "for '--budget'"),
         (["some.parquet", "--transport", "model", "--verilog", "empty.sv"], 2, "nothing compiles Verilog on the model"),
         (["some.parquet", "--transport", "model", "--extract", "."], 2, ". is a folder; say small"),
@@ -532,7 +572,11 @@ def test_errors_are_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(session.parent)
+    monkeypatch.setattr("kv_asu_sim.build._PATIENCE", 600)  # what takes long says so in a line more
     Path("empty.sv").write_text("")
+    Path("cut.sv").write_text("module kv_asu (\n  input wire clk\n);\n  reg")
+    Path("pins.sv").write_text("module kv_asu (\n  input wire clk\n);\nendmodule\n")
+    Path("binary.sv").write_bytes(b"\xff\x00")
     assert main(["replay", *arguments]) == code
     error = capsys.readouterr().err
     assert error.startswith("vrex: ")
@@ -547,4 +591,4 @@ def test_a_core_without_config_space_is_named(
 
     (tmp_path / "core.sv").write_text(verilog(SMALL))
     assert main(["replay", str(session), "--transport", "rtl", "--verilog", str(tmp_path / "core.sv")]) == 1
-    assert "core.sv: no config space around the core" in capsys.readouterr().err
+    assert f"core.sv: no config space around the core; {WRITE_IT}" in capsys.readouterr().err

@@ -108,6 +108,9 @@ def test_strides_of_common_heads(head_size: int, dtype: str, stride: int, lines:
     ("change", "message"),
     [
         ({"layers": 0}, "layers must be at least 1, not 0"),
+        ({"layers": 1.5}, "layers must be an integer, not 1.5"),
+        ({"bases": (256.0,)}, "a stream's base must be an integer, not 256.0"),
+        ({"bases": (-256,)}, "a stream's base must be at least 0, not -256"),
         ({"dtype": "int4"}, "dtype must be one of fp16, bf16, fp32, not 'int4'"),
         ({"bases": (128,)}, "multiple of 256, not 0x80"),
         ({"bases": (0, 256)}, "streams overlap: 0x100"),
@@ -118,7 +121,7 @@ def test_strides_of_common_heads(head_size: int, dtype: str, stride: int, lines:
 )
 def test_bad_maps_are_refused(change: dict[str, object], message: str) -> None:
     good = AddressMap(layers=2, heads=2, head_size=64, max_tokens=10)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         replace(good, **change)  # type: ignore[arg-type]
 
 

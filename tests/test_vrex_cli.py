@@ -47,6 +47,11 @@ def test_export_and_import_there_and_back(trace: Path, tmp_path: Path, capsys: p
     ("arguments", "message"),
     [
         (["bogus"], "No such command 'bogus'; see 'vrex --help'"),
+        (["doctor", "--root", ""], "--root is empty; see 'vrex --help'"),
+        (["doctor", "--root="], "--root is empty"),
+        (["trace", "info", ""], "an argument is empty"),
+        (["trace", "make", "-o", ""], "-o is empty"),
+        (["mount", ""], "an argument is empty"),
         (["trace", "info"], "Missing argument 'FILE'; see 'vrex trace info --help'"),
         (["trace", "make", "--nonsense"], "No such option: --nonsense; see 'vrex trace make --help'"),
         (["trace", "make", "-o", "x", "--layers", "12"], "'12' must name 0 to 11"),
@@ -183,7 +188,7 @@ def test_a_name_that_is_no_text_is_printed(trace: Path, tmp_path: Path) -> None:
     assert done.stdout.endswith("\\udcff.parquet: 3 accesses\n")
 
 
-@pytest.mark.parametrize("module", ["vrex", "kv_asu.cli"])
+@pytest.mark.parametrize("module", ["vrex", "kv_asu"])
 def test_standard_output_that_is_full_is_one_line(module: str, tmp_path: Path) -> None:
     node = tmp_path / "full"
     try:
@@ -198,8 +203,35 @@ def test_standard_output_that_is_full_is_one_line(module: str, tmp_path: Path) -
             [sys.executable, "-m", module, *arguments], stdout=full, stderr=subprocess.PIPE, text=True,
             env=environment, check=False,
         )  # fmt: skip
-    name = {"vrex": "vrex", "kv_asu.cli": "kv-asu"}[module]
+    name = {"vrex": "vrex", "kv_asu": "kv-asu"}[module]
     assert (done.returncode, done.stderr) == (1, f"{name}: standard output: No space left on device\n")
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        ("vrex", ["--help"]),
+        ("vrex", ["regs", "list"]),
+        ("vrex", ["trace", "info", "TRACE"]),
+        ("vrex", ["doctor", "--root", "TREE"]),
+        ("kv_asu", ["info"]),
+        ("kv_asu", ["verilog", "--log2-entries", "3", "--window", "2", "-o", "/dev/stdout"]),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else value,
+)
+def test_a_reader_that_has_seen_enough(module: str, arguments: list[str], trace: Path, tmp_path: Path) -> None:
+    """As `| head` does: silent, and no code that a result has."""
+    (tmp_path / "tree").mkdir()
+    given = [{"TRACE": str(trace), "TREE": str(tmp_path / "tree")}.get(word, word) for word in arguments]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", module, *given], stdout=write, stderr=subprocess.PIPE, text=True,
+        env=environment, check=False,
+    )  # fmt: skip
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -231,7 +231,8 @@ def asks_and_evicts_without_traffic(transport: Transport) -> None:
     counters = asu.counters()
     assert (counters.requests, counters.queries, counters.evictions) == (0, 1, 0)
     assert asu.counters().cycles > counters.cycles > 0
-    raises(ValueError, "address must have 64 bits", lambda: asu.query(1 << 64))
+    raises(ValueError, "address must be 0 to 2^64-1, not 0x10000000000000000", lambda: asu.query(1 << 64))
+    raises(ValueError, "address must be 0 to 2^64-1, not -0x1", lambda: asu.query(-1))
 
 
 # With the memory bus

@@ -22,10 +22,10 @@ extras() {
 }
 
 # shellcheck disable=SC2046  # one word per option is wanted
-compile pyproject.toml $(extras rtl sim bench uart mount firmware peers plot video registers synth formal test lint) \
+compile pyproject.toml $(extras rtl sim bench uart mount firmware peers cluster plot video registers synth formal test lint) \
     --group build -o locks/synth.txt
 # shellcheck disable=SC2046
-compile pyproject.toml $(extras rtl sim bench uart mount firmware peers plot video registers formal test lint) --group build \
+compile pyproject.toml $(extras rtl sim bench uart mount firmware peers cluster plot video registers formal test lint) --group build \
     -c locks/synth.txt -o locks/test.txt
 # shellcheck disable=SC2046
 compile pyproject.toml $(extras rtl sim firmware mount plot) --group build -c locks/synth.txt -o locks/demo.txt

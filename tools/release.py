@@ -91,7 +91,7 @@ def gateware() -> dict[str, str]:
             print(f"... {folder}", file=sys.stderr, flush=True)
             top = Top(full_config_space=whole)
             text = top.verilog(params)
-            record = metadata(params, profile, top)
+            record = metadata(params, top)
             files[f"{folder}/kv_asu.sv"] = text
             files[f"{folder}/kv_asu.json"] = json.dumps(record, indent=2) + "\n"
             files[f"{folder}/kv_asu_assertions.sv"] = assertions.emit(params, top)

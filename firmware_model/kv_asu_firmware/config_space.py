@@ -38,32 +38,40 @@ _START_CLOCKS = 2
 class _Turn:
     """A register's turn on a hardware port: it waits for the first clock that the port's user leaves idle."""
 
-    def __init__(self) -> None:
-        self._clocks: int | None = None  # from now to the first clock it can be decided in; None when not running
+    def __init__(self, until_told: int = 0) -> None:
+        self._until_told = until_told
+        self._clocks: int | None = None  # from now to the first clock it can be decided in; None when that is over
+        self._telling = 0  # clocks until the register is told of the decision
         self.done = False
 
     @property
     def running(self) -> bool:
-        return self._clocks is not None
+        return self._clocks is not None or self._telling > 0
 
     def start(self, latency: int) -> None:
         self._clocks = _START_CLOCKS + latency
+        self._telling = 0
         self.done = False
 
     def repeat(self, latency: int) -> None:
         """The operation came to nothing in this clock."""
-        self._clocks = latency + 1
+        self._clocks = latency + 1 + self._until_told
+        self._telling = 0
         self.done = False
 
     def comes(self, port_idle: bool) -> bool:
-        """Whether the register's operation is decided in the clock that begins; if so, it is done."""
+        """Whether the register's operation is decided in the clock that begins."""
+        if self._telling:
+            self._telling -= 1
+            self.done = not self._telling
         if self._clocks is None:
             return False
         self._clocks = max(self._clocks - 1, 0)
         if self._clocks or not port_idle:
             return False
         self._clocks = None
-        self.done = True
+        self._telling = self._until_told
+        self.done = not self._telling
         return True
 
 
@@ -125,8 +133,8 @@ class ConfigSpaceModel:
         self._query_turn = _Turn()
         self._query_address = 0
         self._query_answer = Answer(False, 0, False, 0)
-        self._evict_turn = _Turn()
-        self._victim = Victim(VictimStatus.EMPTY, 0)
+        self._evict_turn = _Turn(until_told=int(params.list_follows))
+        self._victim = self._victim_told = Victim(VictimStatus.EMPTY, 0)
         self._snapshot = [0] * len(COUNTERS)
         self._events: set[str] = set()  # the bits of IRQ_STATUS that the last clock set
         self._signalled = False
@@ -169,6 +177,8 @@ class ConfigSpaceModel:
             else:
                 self._victim = answers.victim
             answers = answers._replace(victim=None)
+        if self._evict_turn.done:
+            self._victim_told = self._victim
         if self.golden.active and answers.tag is not None and not answers.tag.tracked:
             self._set_event("UNTRACKED")
         self._watch_cold(cold_before)
@@ -414,11 +424,11 @@ class ConfigSpaceModel:
             case "EVICT.DONE":
                 return int(self._evict_turn.done)
             case "EVICT.STATUS":
-                return self._victim.status
+                return self._victim_told.status
             case "VICTIM_LO.ADDRESS":
-                return self._victim.line << LINE_BITS & 0xFFFFFFFF
+                return self._victim_told.line << LINE_BITS & 0xFFFFFFFF
             case "VICTIM_HI.ADDRESS":
-                return self._victim.line << LINE_BITS >> 32
+                return self._victim_told.line << LINE_BITS >> 32
             case "COUNTER_LO.VALUE":
                 return self._snapshot[self._values["COUNTER_SELECT.INDEX"]] & 0xFFFFFFFF
             case "COUNTER_HI.VALUE":

@@ -11,6 +11,7 @@ clock, the device model therefore takes the gateware's:
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict, deque
 from collections.abc import Iterable
 
@@ -299,10 +300,9 @@ class _Core(KvAsuGolden):
             if moved:
                 self._tail.link(moved[1], moved[2], clock)
                 self._touches.popleft()
-            if not self._touches and not self._has_expired(self._candidate, self._now):
-                clock = self._now  # until then nothing happens
-            else:
-                clock += 1
+            clock += 1
+            if not self._touches:  # nothing happens until the candidate's line grows cold
+                clock = max(clock, int(min(self._now, self._expiry(self._candidate))))
             self._retire(clock)
 
     def _retire(self, clock: int) -> None:
@@ -314,7 +314,7 @@ class _Core(KvAsuGolden):
         on_its_way = None  # to a list that follows
         if self._follows and self._touches and self._touches[-1][0] == clock - 1:
             on_its_way = self._touches[-1][1]
-        unmarked_cold = self._has_expired(candidate, clock)
+        unmarked_cold = clock >= self._expiry(candidate)
         tail_marked = bool(self._marked)
         if candidate.at_rest(clock, moved):
             if candidate.slot == on_its_way:
@@ -328,19 +328,18 @@ class _Core(KvAsuGolden):
             candidate.link(moved, tick, clock)
         if not self._follows:  # it waits for this clock's mark, and knows where the candidate will stand
             tail_marked = bool(self._marked)
-            unmarked_cold = self._has_expired(candidate, clock)
+            unmarked_cold = clock >= self._expiry(candidate)
         self._any_cold = bool(self._marked) or unmarked_cold
         self._tail_ready = tail_marked and tail.at_rest(clock, moved)
         if tail.slot == on_its_way and tail.at_rest(clock, moved):
             tail.step(clock)
             self._tail_ready = False
 
-    def _has_expired(self, cursor: _Cursor, clock: int) -> bool:
-        """Whether the line a cursor stands on is cold by the touch it knows of."""
-        if not cursor.ahead:
-            return False
-        age = (clock >> self.settings.tick_shift) - next(iter(cursor.ahead.values()))
-        return age > self.settings.t1_age
+    def _expiry(self, cursor: _Cursor) -> float:
+        """The clock from which the line a cursor stands on is cold by the touch it knows of; infinite without one."""
+        for touched in cursor.ahead.values():
+            return touched + self.settings.t1_age + 1 << self.settings.tick_shift
+        return math.inf
 
     def _expire(self) -> None:
         before = len(self._cold)

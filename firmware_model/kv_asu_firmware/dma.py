@@ -19,11 +19,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 
 import simpy
 
+from kv_asu_firmware.integers import setting
 from kv_asu_firmware.residency import Bank
 from kv_asu_sim.machine import ORIN_NX_NVME as ORIN_NX_TIERS
 from vrex.trace.address_map import LINE_BYTES
@@ -68,8 +69,8 @@ class DmaParams:
 
     Raises
     ------
-    ValueError
-        A number is out of its range.
+    TypeError, ValueError
+        A number is no integer; it is out of its range.
     """
 
     far_bytes_per_second: int
@@ -87,16 +88,16 @@ class DmaParams:
 
     def __post_init__(self) -> None:
         positive = ("far_bytes_per_second", "ddr_bytes_per_second", "queue_bursts", "sleep_after_ns", "heartbeat_ns")
-        for name in (*positive, "far_latency_ns", "setup_ns", "wake_up_ns"):
-            least = int(name in positive)
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)!r}")
+        for field in fields(self):
+            name, value = field.name, getattr(self, field.name)
+            if name == "source":
+                continue
+            most = 99 if name == "cpu_percent" else None
+            object.__setattr__(self, name, setting(name, value, int(name in positive), most))
         for name in ("far_block_bytes", "max_burst_bytes"):
             value = getattr(self, name)
             if value < LINE_BYTES or value % LINE_BYTES:
                 raise ValueError(f"{name} must be a multiple of {LINE_BYTES}, not {value!r}")
-        if not 0 <= self.cpu_percent <= 99:
-            raise ValueError(f"cpu_percent must be 0 to 99, not {self.cpu_percent!r}")
         if self.heartbeat_ns >= self.sleep_after_ns:
             raise ValueError(
                 f"heartbeat_ns must be less than sleep_after_ns, {self.sleep_after_ns}, not {self.heartbeat_ns!r}"

@@ -54,7 +54,7 @@ from kv_asu.register_map import VictimStatus
 from kv_asu_firmware.dma import NS_PER_S, Burst, DmaEngine
 from kv_asu_firmware.residency import Bank, Residency
 from kv_asu_firmware.retrieve_abi import NO_PATCH, NV_KV_RETRIEVE, RETRIEVE, VERSION, Flag, Kind, Status
-from vrex.trace.address_map import AddressMap
+from vrex.trace.address_map import AddressMap, LineArray, each_once
 
 #: The core's clock.
 CLOCK_NS = 2
@@ -203,8 +203,8 @@ def lines_of(
         starts = starts + np.uint64(kv.value_offset)
     first = starts >> np.uint64(LINE_BITS)
     last = starts + np.uint64(size - 1) >> np.uint64(LINE_BITS)
-    lines = first[:, np.newaxis] + np.arange(kv.lines_per_token, dtype=np.uint64)
-    return np.unique(lines[lines <= last[:, np.newaxis]])
+    lines: LineArray = np.add(first[:, np.newaxis], np.arange(kv.lines_per_token, dtype=np.uint64), dtype=np.uint64)
+    return each_once(lines[lines <= last[:, np.newaxis]])
 
 
 class Driver:
@@ -381,9 +381,8 @@ class Driver:
         deadline = start + self.timeout_ns
         lines = lines_of(self.kv, request, scattered)
         tracked, tlevels = yield from self._ask(request, lines, deadline)
-        numbers: list[int] = lines.tolist()
-        resident = np.array([line in self.residency for line in numbers])
-        coming = np.array([line in self._coming for line in numbers])
+        resident = self.residency.are_resident(lines)
+        coming = self._are_coming(lines)
         prefetch = bool(request.flags & Flag.PREFETCH)
         waits = not request.flags & Flag.NO_WAIT
         warm = tlevels >= request.min_tlevel
@@ -395,17 +394,14 @@ class Driver:
             | Status.QUEUED * (~resident & (fetch | coming))
         )
         if not prefetch:
-            for line in numbers:
-                self.residency.use(line)
+            self.residency.use_all(lines)
         # The caller of a demand that waits is about to read all its lines, and says itself when it has.
         reads = waits and not prefetch
-        keep = numbers if reads else lines[resident & warm].tolist()
-        queued, fills = yield from self._start_fetch(
-            lines[fetch].tolist(), keep, Bank(prefetch), deadline if waits else None
-        )
+        keep = lines if reads else lines[resident & warm]
+        queued, fills = yield from self._start_fetch(lines[fetch], keep, Bank(prefetch), deadline if waits else None)
         release = partial(self._release, keep)
         if not prefetch:
-            for line in numbers:
+            for line in lines[self.residency.are_in(Bank.PREFETCH, lines)].tolist():
                 self._promote(line)
         if not reads:
             _when(fills, release)
@@ -419,27 +415,27 @@ class Driver:
             raise
         return Retrieval(lines, status.astype(np.uint8), self._now - start, release if reads else _nothing)
 
-    def admit(self, lines: Iterable[int]) -> None:
+    def admit(self, lines: Iterable[int] | LineArray) -> None:
         """Lines that a kernel has just written: new KV is resident at birth. Takes no event time.
 
         Parameters
         ----------
-        lines : iterable of int
-            Line numbers; those that have a place already keep it.
+        lines : iterable of int, or numpy.ndarray of uint64
+            Line numbers, in an array each once; those that have a place already keep it.
 
         Raises
         ------
         OSError
             ENOMEM: what is held leaves no room in the demand bank. None is admitted then.
         """
-        new = [line for line in dict.fromkeys(lines) if self.bank(line) is None]
+        # Each once, in order.
+        given = lines if isinstance(lines, np.ndarray) else np.array(list(dict.fromkeys(lines)), np.uint64)
+        new = given[~self.have_place(given)]
         room = self.residency.free(Bank.DEMAND) + self.residency.collectable(Bank.DEMAND)
         if len(new) > room:
             raise OSError(errno.ENOMEM, f"the demand bank has room for {room} lines, not {len(new)}")
         self._make_room(Bank.DEMAND, len(new))
-        for line in new:
-            self.residency.reserve(line, Bank.DEMAND)
-            self.residency.land(line)
+        self.residency.bear(new)
 
     # Checks
 
@@ -540,7 +536,7 @@ class Driver:
     # Fast memory
 
     def _start_fetch(
-        self, fetch: Sequence[int], keep: Sequence[int], bank: Bank, deadline: int | None
+        self, fetch: LineArray, keep: LineArray, bank: Bank, deadline: int | None
     ) -> Process[tuple[simpy.Event, simpy.Event]]:
         """Make room for the missing lines of a request, hold what it keeps, and queue the DMA.
 
@@ -554,8 +550,8 @@ class Driver:
             Happens when everything the request fetches has landed, what earlier requests had queued with it.
         """
         while True:
-            missing = [line for line in fetch if line not in self.residency and line not in self._coming]
-            kept_here = sum(self.bank(line) is bank for line in keep)
+            missing: list[int] = fetch[~self.have_place(fetch)].tolist()
+            kept_here = int(self.are_in(bank, keep).sum())
             if len(missing) + kept_here > self.residency.capacity(bank):
                 raise OSError(
                     errno.ENOMEM,
@@ -581,12 +577,12 @@ class Driver:
             for line in burst.lines:
                 self.residency.reserve(line, bank)
                 self._coming[line] = burst
+        awaited: list[int] = fetch[self._are_coming(fetch)].tolist()
         if bank is Bank.DEMAND:
-            for line in fetch:
-                if line in self._coming:
-                    self._demanded.add(line)
-                    self._hurry(self._coming[line])
-        fills = {self._coming[line]: None for line in fetch if line in self._coming}  # each once, in order
+            for line in awaited:
+                self._demanded.add(line)
+                self._hurry(self._coming[line])
+        fills = {self._coming[line]: None for line in awaited}  # each once, in order
         queued = self.env.timeout(clocks * CLOCK_NS)
         _when(queued, partial(self._queue, bursts))
         return queued, simpy.AllOf(self.env, [burst.landed for burst in fills])
@@ -620,9 +616,21 @@ class Driver:
             self._feeds_at = self.dma.freed
             _when(self.dma.freed, self._feed)
 
-    def bank(self, line: int) -> Bank | None:
-        """The bank that a line has a place in, resident or on its way."""
-        return self._coming[line].bank if line in self._coming else self.residency.bank(line)
+    def have_place(self, lines: LineArray) -> npt.NDArray[np.bool_]:
+        """Of each line, whether it has a place, resident or on its way: shape (lines,)."""
+        return self.residency.are_resident(lines) | self._are_coming(lines)
+
+    def are_in(self, bank: Bank, lines: LineArray) -> npt.NDArray[np.bool_]:
+        """Of each line, whether it has a place in a bank, resident or on its way: shape (lines,)."""
+        inside = self.residency.are_in(bank, lines)
+        for index in np.flatnonzero(self._are_coming(lines)):
+            inside[index] = self._coming[int(lines[index])].bank is bank
+        return inside
+
+    def _are_coming(self, lines: LineArray) -> npt.NDArray[np.bool_]:
+        if not self._coming:
+            return np.zeros(len(lines), bool)
+        return np.array([line in self._coming for line in lines.tolist()], bool)
 
     def _make_room(self, bank: Bank, places: int) -> int:
         """Collect until places are free; returns the clocks that evict commands took.
@@ -647,9 +655,9 @@ class Driver:
 
     def _collect_block(self, block: int) -> None:
         """Collect what is resident of a block that the core has found cold; what was prefetched awaits its use."""
-        for line in range(block, block + self._block_lines):
-            if self.residency.bank(line) is Bank.DEMAND and not self.residency.is_held(line):
-                self.residency.collect(line)
+        lines = block + np.arange(self._block_lines, dtype=np.uint64)
+        lines = lines[self.residency.are_in(Bank.DEMAND, lines)]
+        self.residency.collect_all(lines[~self.residency.are_held(lines)])
 
     def _promote(self, line: int) -> None:
         """Give a prefetched line that is demanded a place in the demand bank, if there is one to be had."""
@@ -673,7 +681,7 @@ class Driver:
             self.core.observe(np.array(touched, np.uint64) << np.uint64(LINE_BITS))
         self._notify()
 
-    def _release(self, lines: Sequence[int]) -> None:
+    def _release(self, lines: LineArray) -> None:
         """What a request held may be collected."""
         self.residency.release(lines)
         self._notify()

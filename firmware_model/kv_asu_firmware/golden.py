@@ -307,7 +307,7 @@ class KvAsuGolden:
             if self._next_expiry > self._tick:
                 return
             if not self._cold:
-                self._tail_changed = self._now
+                self._tail_changed = self._next_expiry << self.settings.tick_shift
             del self._warm[oldest.line]
             self._cold[oldest.line] = oldest
             self._counts[_DEMOTIONS] += 1

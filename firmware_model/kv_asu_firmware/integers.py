@@ -31,3 +31,20 @@ def count(name: str, value: object) -> int:
     if number < 0:
         raise ValueError(f"{name} must not be negative, not {number!r}")
     return number
+
+
+def setting(name: str, value: object, least: int, most: int | None = None) -> int:
+    """A whole number that sets something: an integer of any type but bool, of a range.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is none; it is out of its range.
+    """
+    if isinstance(value, bool):  # one is an integer to Python, and no number to who writes it
+        raise TypeError(f"{name} must be an integer, not {value!r}")
+    number = integer(name, value)
+    if number < least or (most is not None and number > most):
+        wanted = f"at least {least}" if most is None else f"{least} to {most}"
+        raise ValueError(f"{name} must be {wanted}, not {number!r}")
+    return number

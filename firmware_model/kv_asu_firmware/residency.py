@@ -3,6 +3,9 @@
 Fast memory has two banks: one for lines that were asked for, and one for lines that were prefetched, so that a wrong
 guess never displaces a line somebody reads. Places are counted in lines. A line takes its place when its transfer is
 queued, is resident from when it lands, and cannot be collected while it is on its way or held.
+
+A tile asks for hundreds of lines at a time, so what is asked and done for each of them has a plural: a subclass that
+knows the range of its lines may answer for all of them at once.
 """
 
 from __future__ import annotations
@@ -11,6 +14,15 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from enum import IntEnum
 from itertools import islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kv_asu_firmware.integers import setting
+
+#: Line numbers, each once.
+Lines = npt.NDArray[np.integer[Any]]
 
 
 class Bank(IntEnum):
@@ -32,15 +44,12 @@ class Residency:
 
     Raises
     ------
-    ValueError
-        A bank's size is out of range.
+    TypeError, ValueError
+        A bank's size is no integer; it is out of range.
     """
 
     def __init__(self, demand_lines: int, prefetch_lines: int = 0) -> None:
-        for name, value, least in (("demand_lines", demand_lines, 1), ("prefetch_lines", prefetch_lines, 0)):
-            if value < least:
-                raise ValueError(f"{name} must be at least {least}, not {value!r}")
-        self._capacity = (demand_lines, prefetch_lines)
+        self._capacity = (setting("demand_lines", demand_lines, 1), setting("prefetch_lines", prefetch_lines, 0))
         # The least recently used line first.
         self._resident: tuple[OrderedDict[int, None], ...] = (OrderedDict(), OrderedDict())
         self._coming: tuple[set[int], ...] = (set(), set())
@@ -78,11 +87,27 @@ class Residency:
         """Whether somebody reads the line, or protects it."""
         return line in self._holds
 
-    def hold(self, lines: Iterable[int]) -> None:
-        """Keep lines from being collected until they are released as often as they were held."""
-        self._holds.update(lines)
+    def are_resident(self, lines: Lines) -> npt.NDArray[np.bool_]:
+        """Of each line, whether it is resident: shape (lines,)."""
+        return np.array([line in self for line in lines.tolist()], bool)
 
-    def release(self, lines: Iterable[int]) -> None:
+    def are_in(self, bank: Bank, lines: Lines) -> npt.NDArray[np.bool_]:
+        """Of each line, whether it is resident in a bank: shape (lines,)."""
+        return np.array([line in self._resident[bank] for line in lines.tolist()], bool)
+
+    def loose_lines(self, bank: Bank) -> npt.NDArray[np.int64]:
+        """The resident lines of a bank that nobody holds, the least recently used first."""
+        return np.array([line for line in self._resident[bank] if line not in self._holds], np.int64)
+
+    def are_held(self, lines: Lines) -> npt.NDArray[np.bool_]:
+        """Of each line, whether somebody holds it: shape (lines,)."""
+        return np.array([line in self._holds for line in lines.tolist()], bool)
+
+    def hold(self, lines: Iterable[int] | Lines) -> None:
+        """Keep lines from being collected until they are released as often as they were held."""
+        self._holds.update(_plain(lines))
+
+    def release(self, lines: Iterable[int] | Lines) -> None:
         """Take back a `hold`.
 
         Raises
@@ -90,7 +115,7 @@ class Residency:
         ValueError
             A line is not held.
         """
-        for line in lines:
+        for line in _plain(lines):
             if line not in self._holds:
                 raise ValueError(f"line {line:#x} is not held")
             self._holds[line] -= 1
@@ -132,6 +157,34 @@ class Residency:
             if line in resident:
                 resident.move_to_end(line)
 
+    def use_all(self, lines: Lines) -> None:
+        """As `use` for each line, in their order; those that are not resident are passed over."""
+        for line in lines.tolist():
+            self.use(line)
+
+    def bear(self, lines: Lines) -> None:
+        """As `reserve` and `land` for each line, in their order, in the demand bank: lines that have just been written.
+
+        Raises
+        ------
+        ValueError
+            As `reserve`.
+        """
+        for line in lines.tolist():
+            self.reserve(line, Bank.DEMAND)
+            self.land(line)
+
+    def collect_all(self, lines: Lines) -> None:
+        """As `collect` for each line.
+
+        Raises
+        ------
+        ValueError
+            As `collect`.
+        """
+        for line in lines.tolist():
+            self.collect(line)
+
     def promote(self, line: int) -> None:
         """Move a line of the prefetch bank to a free place of the demand bank, where it is the most recently used.
 
@@ -163,3 +216,7 @@ class Residency:
         if line in self._holds:
             raise ValueError(f"line {line:#x} is held")
         del self._resident[bank][line]
+
+
+def _plain(lines: Iterable[int] | Lines) -> Iterable[int]:
+    return lines.tolist() if isinstance(lines, np.ndarray) else lines

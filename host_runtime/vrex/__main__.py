@@ -1,7 +1,14 @@
-"""`python -m vrex`: the same as `vrex`."""
+"""`vrex`, and `python -m vrex`: the command line of `vrex.cli`."""
 
 import sys
 
-from vrex.cli import main
+from kv_asu.interrupts import start
 
-sys.exit(main())
+
+def main() -> int:
+    """Run it; console-script entry point."""
+    return start("vrex", "vrex.cli")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

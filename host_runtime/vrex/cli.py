@@ -20,10 +20,14 @@ from vrex.errors import VrexError
 from vrex.mount.cli import EXAMPLES as MOUNT_EXAMPLES
 from vrex.mount.cli import mount
 from vrex.regs_cli import app as regs_app
+from vrex.report.cli import EXAMPLES as REPORT_EXAMPLES
+from vrex.report.cli import report
 from vrex.run.cli import EXAMPLES as RUN_EXAMPLES
 from vrex.run.cli import run
 from vrex.session.cli import EXAMPLES as REPLAY_EXAMPLES
 from vrex.session.cli import replay
+from vrex.sweep.cli import EXAMPLES as SWEEP_EXAMPLES
+from vrex.sweep.cli import sweep
 from vrex.trace.cli import app as trace_app
 from vrex.train.cli import EXAMPLES as TRAIN_EXAMPLES
 from vrex.train.cli import train
@@ -42,7 +46,9 @@ app.command(epilog=MOUNT_EXAMPLES)(mount)
 app.command(epilog=RUN_EXAMPLES)(run)
 app.command(epilog=CALIBRATE_EXAMPLES)(calibrate)
 app.command(epilog=BENCH_EXAMPLES)(bench)
+app.command(epilog=SWEEP_EXAMPLES)(sweep)
 app.command(epilog=TRAIN_EXAMPLES)(train)
+app.command(epilog=REPORT_EXAMPLES)(report)
 
 
 def _version(asked: bool) -> None:
@@ -61,7 +67,7 @@ def _root(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; console-script entry point.
+    """Run the command line.
 
     Parameters
     ----------
@@ -71,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit code: 0, 1 for a failure, 2 for wrong usage.
+        The exit code, as `kv_asu.typer_command.run` has it.
     """
     if arguments is None:  # an asked-for end cleans up after itself too; Python would just stop
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))

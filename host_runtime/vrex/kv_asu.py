@@ -153,6 +153,13 @@ class KvAsu:
         Its register map has another major version.
     """
 
+    __slots__ = ("__weakref__", "_unanswered", "base", "regs", "timeout", "transport")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not hasattr(type(self), name):  # a setting mistyped would be one that never acts
+            raise AttributeError(f"a KvAsu has nothing called {name}{_meant(type(self), name)}", name=name, obj=self)
+        super().__setattr__(name, value)
+
     def __init__(self, transport: Transport, *, timeout: float | None = None, vsec_id: int = VSEC_ID) -> None:
         self.transport = transport
         self.timeout = transport.patience if timeout is None else timeout
@@ -488,14 +495,14 @@ class KvAsu:
         Raises
         ------
         ValueError
-            The address has more bits than the build.
+            The address is negative, or has more bits than the build.
         KvAsuTimeoutError
             The query port is never idle.
         """
         width = self.params.addr_width
         address = integer("address", address)
         if not 0 <= address < 1 << width:
-            raise ValueError(f"address must have {width} bits, not {address:#x}")
+            raise ValueError(f"address must be 0 to 2^{width}-1, not {address:#x}")
         if Query in self._unanswered:  # its answer would be taken for ours
             self._finish(Query, timeout)
         self._write(QueryLo, address & _ALL_ONES)
@@ -661,6 +668,15 @@ class KvAsu:
                     "see `vrex doctor`, or give it more time"
                 )
             self.transport.pause()
+
+
+def _meant(kind: type, name: str) -> str:
+    """What can be set and is called nearly so."""
+    from difflib import get_close_matches
+
+    settable = [key for key, value in vars(kind).items() if getattr(value, "fset", None)]
+    near = get_close_matches(name, [*settable, "timeout"], 1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _bus(transport: Transport) -> Bus:

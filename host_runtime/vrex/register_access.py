@@ -26,6 +26,8 @@ class RegisterPort(Generic[R]):
         Reads a register; writes one and checks that the write was accepted.
     """
 
+    __slots__ = ("_read", "_write", "register")  # no field is set by a name of its own, mistyped or not
+
     def __init__(self, register: type[R], read: Callable[[type[R]], R], write: Callable[[type[R], int], None]) -> None:
         self.register = register
         self._read = read
@@ -90,8 +92,11 @@ class RegisterPort(Generic[R]):
 class RegisterFile(Mapping[str, RegisterPort[Any]]):
     """A device's registers: ``regs.ctrl``, ``regs["CTRL"]``, or typed, ``regs[vrex.registers.Ctrl]``."""
 
+    _ports: dict[str, RegisterPort[Any]]
+
     def __init__(self, read: Callable[..., Any], write: Callable[..., None]) -> None:
-        self._ports = {name: RegisterPort(register, read, write) for name, register in REGISTERS.items()}
+        ports = {name: RegisterPort(register, read, write) for name, register in REGISTERS.items()}
+        object.__setattr__(self, "_ports", ports)
 
     @overload
     def __getitem__(self, register: str) -> RegisterPort[Any]: ...
@@ -105,6 +110,13 @@ class RegisterFile(Mapping[str, RegisterPort[Any]]):
             return self.__dict__["_ports"][name.upper()]
         except KeyError:
             raise AttributeError(f"there is no register {name.upper()}") from None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        known = name.upper() in REGISTERS
+        way_out = f"write {name.upper()} with regs.{name}.write(...) or .modify(...)"
+        raise AttributeError(
+            way_out if known else f"there is no register {name.upper()}{_closest(name.upper(), REGISTERS)}"
+        )
 
     def __dir__(self) -> list[str]:
         return [name.lower() for name in self._ports]

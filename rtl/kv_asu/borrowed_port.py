@@ -15,17 +15,18 @@ class BorrowedPort(wiring.Component):
     port_valid : In(1)
         The port's own user has an operation in this clock.
     again : In(1)
-        The operation decided in this clock came to nothing and must be repeated.
+        The operation told of in this clock came to nothing and must be repeated.
     issue : Out(1)
         Give the port the register's operation in this clock.
     mine : Out(1)
         The operation decided in this clock is the register's.
     done : Out(1)
-        ... and is its answer.
+        The register's operation is told of in this clock, ``until_told`` clocks after its decision, and is its answer.
     """
 
-    def __init__(self, latency: int) -> None:
+    def __init__(self, latency: int, until_told: int = 0) -> None:
         self._latency = latency
+        self._until_told = until_told
         super().__init__(
             {
                 "start": In(1),
@@ -40,14 +41,15 @@ class BorrowedPort(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         waiting = Signal()
-        in_flight = Signal(self._latency)
+        in_flight = Signal(self._latency + self._until_told)
+        told = in_flight[-1]
         m.d.comb += [
             self.issue.eq(waiting & ~self.port_valid),
-            self.mine.eq(in_flight[-1]),
-            self.done.eq(self.mine & ~self.again),
+            self.mine.eq(in_flight[self._latency - 1]),
+            self.done.eq(told & ~self.again),
         ]
         m.d.sync += [
-            waiting.eq((waiting & ~self.issue) | self.start | (self.mine & self.again)),
+            waiting.eq((waiting & ~self.issue) | self.start | (told & self.again)),
             in_flight.eq(Cat(self.issue, in_flight)),
         ]
         return m

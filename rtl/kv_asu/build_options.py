@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -31,20 +30,6 @@ _NUMBERS = {
     "function": "The function number the core answers to.",
 }
 
-@dataclass(frozen=True)
-class Build:
-    """What the options choose.
-
-    Parameters
-    ----------
-    profile : str
-        What the numbers not given are.
-    params : Params
-    """
-
-    profile: str
-    params: Params
-
 
 def _number(text: str) -> int:
     try:
@@ -67,7 +52,12 @@ def _top(text: str) -> str:
 
 def _options() -> dict[str, tuple[Any, Any]]:
     """Each option's annotation and default."""
-    choice = typer.Option(parser=_profile, metavar="|".join(PROFILES), help="What the numbers not given are.")
+    choice = typer.Option(
+        parser=_profile,
+        metavar="|".join(PROFILES),
+        help="What the numbers not given are. A build with other "
+        "stages, or another stamp width, than a profile's is called custom.",
+    )
     numbers = {
         name: (Annotated[int | None, typer.Option(parser=_number, metavar="N", help=text, show_default=False)], None)
         for name, text in _NUMBERS.items()
@@ -76,17 +66,17 @@ def _options() -> dict[str, tuple[Any, Any]]:
 
 
 def takes_build(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a typer command the options that choose a build, in the place of its parameter ``build``.
+    """Give a typer command the options that choose a build, in the place of its parameter ``params``.
 
     Parameters
     ----------
     command : callable
-        Has a parameter ``build``, which is given a `Build`. Wrong usage ends the command before it is called.
+        Has a parameter ``params``, which is given the `Params`. Wrong usage ends the command before it is called.
     """
     signature = inspect.signature(command, eval_str=True)
     parameters: list[inspect.Parameter] = []
     for parameter in signature.parameters.values():
-        if parameter.name == "build":
+        if parameter.name == "params":
             parameters += [
                 inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
                 for name, (annotation, default) in _options().items()
@@ -97,7 +87,7 @@ def takes_build(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def with_options(*, profile: str, **arguments: Any) -> None:
         numbers = {name: arguments.pop(name) for name in _NUMBERS}
-        command(build=Build(profile, _params(profile, numbers)), **arguments)
+        command(params=_params(profile, numbers), **arguments)
 
     # What typer reads: inspect.signature and get_type_hints.
     with_options.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]

@@ -15,7 +15,6 @@ import typer
 
 from kv_asu import PROFILES, Params, __version__, typer_command
 from kv_asu.build_options import (
-    Build,
     ConfigClockOption,
     FullConfigSpaceOption,
     QueueDepthOption,
@@ -84,7 +83,7 @@ def verilog(
             help="The Verilog file; metadata goes beside it as .json, not beside a pipe or device like /dev/stdout.",
         ),
     ],
-    build: Build,
+    params: Params,
     full_config_space: FullConfigSpaceOption = False,
     top: TopOption = "core",
     queue_depth: QueueDepthOption = None,
@@ -99,7 +98,6 @@ def verilog(
     ] = False,
 ) -> None:
     """Write the core as one SystemVerilog file, and what it is as JSON beside it."""
-    profile, params = build.profile, build.params
     around = top_of(top, queue_depth, full_config_space=full_config_space, config_clock=config_clock)
     with _writing(output):
         beside = None if is_stream(output) else check_file(output) and output.with_suffix(".json")
@@ -124,10 +122,10 @@ def verilog(
                 check_file(path)
 
     with waiting("elaborating the core"):
-        record = _record(params, profile, around)
+        record = _record(params, around)
         text = around.verilog(params)
         written = {path: emit() for path, emit in others.items()}
-    said = f"{output}: KV-ASU {__version__}, {profile}{around.description}, latency {params.latency}"
+    said = f"{output}: KV-ASU {__version__}, {params.profile}{around.description}, latency {params.latency}"
     if beside is None:
         with _writing(output):
             write_stream(output, "".join((text, *written.values())))
@@ -139,7 +137,7 @@ def verilog(
     print(f"{said}; metadata in {beside}{more}")
 
 
-def _record(params: Params, profile: str, around: Top) -> dict[str, Any]:
+def _record(params: Params, around: Top) -> dict[str, Any]:
     """The build's metadata; wrong usage if it can be no function of its own."""
     if around.full_config_space:
         try:
@@ -148,7 +146,7 @@ def _record(params: Params, profile: str, around: Top) -> dict[str, Any]:
             raise typer.BadParameter(str(error)) from None
     from kv_asu.metadata import metadata
 
-    return metadata(params, profile, around)
+    return metadata(params, around)
 
 
 @contextlib.contextmanager
@@ -173,7 +171,7 @@ def _write_all(files: dict[Path, str]) -> None:
 @app.command(epilog=_examples("kv-asu info", "kv-asu info --profile fpga --log2-entries 12 --json"))
 @takes_build
 def info(
-    build: Build,
+    params: Params,
     full_config_space: FullConfigSpaceOption = False,
     top: TopOption = "core",
     queue_depth: QueueDepthOption = None,
@@ -181,15 +179,14 @@ def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
     """Show a build's pins, its latency and its memories: what `kv-asu verilog` writes beside the Verilog."""
-    profile, params = build.profile, build.params
     around = top_of(top, queue_depth, full_config_space=full_config_space, config_clock=config_clock)
     with waiting("elaborating the core"):
-        record = _record(params, profile, around)
+        record = _record(params, around)
     if as_json:
         print(json.dumps(record))
         return
     given = ", ".join(f"{name}={shown(name, value)}" for name, value in params.asdict().items())
-    print(f"KV-ASU {__version__}, {profile}{around.description}: {given}")
+    print(f"KV-ASU {__version__}, {params.profile}{around.description}: {given}")
     print(f"latency {params.latency} clocks; T1.age at most {params.t1_limit} ticks; "
           f"{record['memory_bits']:,} bits in {len(record['memories'])} memories")  # fmt: skip
     from rich.console import Console
@@ -269,7 +266,7 @@ def timing(
     liberty: Annotated[
         Path, typer.Option(exists=True, file_okay=False, help="Folder with its cells, `*_TT.lib.gz` or `*_TT.lib`.")
     ],
-    build: Build,
+    params: Params,
     corner: Annotated[str, _choice("Typical or slow.", "TT", "SS")] = "TT",
     wire: Annotated[
         float, typer.Option(parser=_amount, metavar="FF", help="Femtofarads of wire for each sink of a net.")
@@ -286,7 +283,6 @@ def timing(
 
     Takes minutes. Negative slack is a result, not a failure.
     """
-    profile, params = build.profile, build.params
     from kv_asu.timing import asap7, tools
     from kv_asu.timing.conditions import Conditions
     from kv_asu.verilog import emit
@@ -295,13 +291,13 @@ def timing(
     with waiting("elaborating the core") as say:
         result = asap7.run(emit(params), liberty, corner, conditions, say=tools.saying(say))
     if as_json:
-        print(json.dumps({"pdk": pdk, "profile": profile, **params.asdict(), **asap7.record(result)}))
+        print(json.dumps({"pdk": pdk, "profile": params.profile, **params.asdict(), **asap7.record(result)}))
         return
     print(asap7.summary(result))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; console-script entry point.
+    """Run the command line.
 
     Parameters
     ----------
@@ -311,7 +307,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit code: 0, 1 for a failure, 2 for wrong usage.
+        The exit code, as `kv_asu.typer_command.run` has it.
     """
     return typer_command.run(app, "kv-asu", arguments, CommandFailed, ToolError)
 

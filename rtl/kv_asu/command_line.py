@@ -6,16 +6,18 @@ import argparse
 import contextlib
 import errno
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from kv_asu import __version__
 from kv_asu.installing import not_installed
+from kv_asu.interrupts import INTERRUPTED
 
 FAILURE = 1
 USAGE = 2
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+OUTPUT_CLOSED = 128 + signal.SIGPIPE  # what shells show of a program that a closed pipe ended, as `| head` does
 
 
 class Parser(argparse.ArgumentParser):
@@ -61,6 +63,17 @@ def complain(name: str, text: str) -> None:
     print(f"{name}:", text.replace("\r", "\\r").replace("\n", "\\n"), file=sys.stderr)
 
 
+def empty(arguments: Sequence[str]) -> str | None:
+    """The first argument that is empty, by its option where it has one: what an unset variable leaves in a script."""
+    for before, word in zip(["", *arguments], arguments, strict=False):
+        option, equals, value = word.partition("=")
+        if not word:
+            return before if before.startswith("-") else "an argument"
+        if equals and not value and option.startswith("--"):
+            return option
+    return None
+
+
 def ending(name: str, job: Callable[[], int], *failures: type[Exception]) -> int:
     """Do a command's job; whatever ends it is one line and an exit code.
 
@@ -76,7 +89,8 @@ def ending(name: str, job: Callable[[], int], *failures: type[Exception]) -> int
     Returns
     -------
     int
-        The exit code: that of the job, 1 for a failure, 130 when interrupted.
+        The exit code: that of the job, 1 for a failure, 130 when interrupted, 141 when whoever read the output has
+        seen enough.
     """
     try:
         code = job()
@@ -86,8 +100,9 @@ def ending(name: str, job: Callable[[], int], *failures: type[Exception]) -> int
         complain(name, str(error))
     except ModuleNotFoundError as error:
         complain(name, not_installed(error))
-    except BrokenPipeError:  # the reader of our output has seen enough, as `| head` does
+    except BrokenPipeError:
         _drop_output()
+        return int(OUTPUT_CLOSED)
     except OSError as error:
         if error.filename is None and error.errno != errno.ENOSPC:
             raise

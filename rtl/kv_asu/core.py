@@ -28,7 +28,7 @@ from kv_asu.counters import Counters
 from kv_asu.eviction import Eviction
 from kv_asu.geometry import Geometry
 from kv_asu.heat_table import HeatTable
-from kv_asu.layouts import COUNT_WIDTH, listed_layout, settings_layout
+from kv_asu.layouts import COUNT_WIDTH, listed_layout, settings_layout, victim_layout
 from kv_asu.lifecycle import Lifecycle
 from kv_asu.lookup import Lookup
 from kv_asu.params import Params
@@ -95,7 +95,7 @@ class KvAsu(wiring.Component):
         m.submodules.population = population = Population(p)
         m.submodules.counters = counters = Counters()
         m.submodules.query_register = query_register = BorrowedPort(p.latency)
-        m.submodules.evict_register = evict_register = BorrowedPort(p.latency)
+        m.submodules.evict_register = evict_register = BorrowedPort(p.latency, until_told=p.list_follows)
 
         def until_decided(name: str, value: Value) -> Signal:
             """The value of the operation that is decided in this clock."""
@@ -133,6 +133,7 @@ class KvAsu(wiring.Component):
                 lookup.row_mask.eq(geometry.row_mask),
                 lookup.now.eq(lifecycle.now),
                 lookup.ahead.eq(lifecycle.ahead),
+                lookup.far_ahead.eq(lifecycle.far_ahead),
                 lookup.touch.eq(table.write),
                 lookup.evict.eq(eviction.evict),
                 lookup.demote.eq(retirement.demote),
@@ -148,7 +149,7 @@ class KvAsu(wiring.Component):
             table.now.eq(lifecycle.now),
             table.settings.eq(decide_settings),
             table.demote.eq(retirement.demote),
-            table.tail.eq(recency.tail.slot),
+            table.evict.eq(eviction.evict),
             self.tag_valid.eq(req_valid),
             self.tag_line.eq(Mux(req_valid, request.line, 0)),
             self.tag_stamp.eq(Mux(table.valid, lifecycle.now, 0)),
@@ -180,19 +181,19 @@ class KvAsu(wiring.Component):
             recency.line.cold_half.eq(listed.touch.heat.cold_half),
             recency.linked.eq(listed.linked),
             recency.left.eq(listed.left),
-            recency.demote.eq(retirement.demote.enable),
-            recency.pop.eq(eviction.step),
+            recency.demote.eq(retirement.wish),
+            recency.pop.eq(eviction.wish),
             retirement.active.eq(active),
             retirement.candidate.eq(recency.candidate),
             retirement.ready.eq(recency.candidate_ready),
             retirement.oldest_stamp.eq(recency.oldest_stamp),
             retirement.oldest_valid.eq(recency.oldest_valid),
             retirement.now.eq(lifecycle.now),
+            retirement.ahead.eq(lifecycle.ahead),
             retirement.t1_age.eq(settings.t1_age),
             eviction.valid.eq(evict_valid),
             eviction.active.eq(active),
-            eviction.marked.eq(population.marked),
-            eviction.tail_marked.eq(population.marked_before if p.list_follows else population.marked),
+            eviction.marked.eq(population.marked_before if p.list_follows else population.marked),
             eviction.unmarked_cold.eq(retirement.unmarked_cold),
             eviction.tail.eq(recency.tail.slot),
             eviction.tail_ready.eq(recency.tail_ready),
@@ -225,7 +226,9 @@ class KvAsu(wiring.Component):
             self.answer_hit.eq(self.answer_valid & query.hit),
         ]
 
-        # Config space.
+        # Config space. A victim is known late in its clock: registers are told of it a clock later where that is long.
+        victim = record(victim_layout(p), "victim")
+        m.d["sync" if p.list_follows else "comb"] += [victim.status.eq(eviction.status), victim.line.eq(eviction.line)]
         m.d.comb += [
             config.active.eq(active),
             config.busy.eq(lifecycle.busy),
@@ -242,10 +245,10 @@ class KvAsu(wiring.Component):
             config.query_count.eq(query.count),
             evict_register.start.eq(config.evict_start),
             evict_register.port_valid.eq(self.evict_valid),
-            evict_register.again.eq(eviction.status == VictimStatus.RETRY),
+            evict_register.again.eq(victim.status == VictimStatus.RETRY),
             config.evict_done.eq(evict_register.done),
-            config.evict_status.eq(eviction.status),
-            config.evict_line.eq(eviction.line),
+            config.evict_status.eq(victim.status),
+            config.evict_line.eq(victim.line),
             self.irq.eq(config.irq),
         ]
         for name, member in cfg_ext_members().items():

@@ -39,7 +39,7 @@ class Cursor(wiring.Component):
     unlink_write, push_write : In(newer_write_layout)
         This clock's writes of newer links.
     step : In(1)
-        Go on to the newer neighbour; only while ``ready``.
+        Go on to the newer neighbour if ``ready``.
     valid : Out(1)
         It stands on a line.
     taken : Out(1)
@@ -97,29 +97,32 @@ class Cursor(wiring.Component):
             self.taken.eq(valid & Mux(overtaken, self.moving.valid & (self.moving.line.slot == right.slot), moves)),
         ]
 
-        at_rest = valid & ~overtaken & ~moves
-        steps = self.step
+        stays = valid & ~overtaken  # on its line, unless that moves or the cursor steps
+        waits = Signal()  # the touch read in this clock is of that line
         if p.list_follows:
-            m.d.comb += self.skips.eq(at_rest & self.touch & (self.touched_slot == stands.slot))
-            steps |= self.skips
+            m.d.comb += waits.eq(self.touch & (self.touched_slot == stands.slot))
         m.d.comb += [
             self.valid.eq(valid),
             self.line.eq(stands),
-            self.ready.eq(at_rest & ~self.skips),
+            self.skips.eq(stays & ~moves & waits),
+            self.ready.eq(stays & ~moves & ~waits),
         ]
 
+        # The wish to step comes last, and chooses last.
+        goes_on = stays & (moves | waits | self.step)
         newer = self._newer(m, self.next_line.slot)
-        goes_on = steps | (valid & ~overtaken & moves)
-        m.d.comb += [self.next_valid.eq(valid), self.next_line.eq(stands)]
-        m.d.sync += [valid.eq(self.next_valid & ~self.clear), stands.eq(self.next_line)]
-        m.d.sync += stepped.eq(goes_on | overtaken)
-        with m.If(~valid | (goes_on & (stands.slot == self.head))):
-            m.d.comb += [self.next_valid.eq(self.moving.valid), self.next_line.eq(self.moving.line)]
-            m.d.sync += stepped.eq(0)
-        with m.Elif(goes_on):
-            m.d.comb += self.next_line.eq(newer)
-        with m.Elif(overtaken):
-            m.d.comb += self.next_line.eq(right)
+        at_head = stands.slot == self.head
+        beyond = Mux(at_head, Value.cast(self.moving.line), newer)
+        here = Mux(valid, Mux(overtaken, Value.cast(right), Value.cast(stands)), Value.cast(self.moving.line))
+        m.d.comb += [
+            Value.cast(self.next_line).eq(Mux(goes_on, beyond, here)),
+            self.next_valid.eq(Mux(valid & ~(goes_on & at_head), 1, self.moving.valid)),
+        ]
+        m.d.sync += [
+            valid.eq(self.next_valid & ~self.clear),
+            stands.eq(self.next_line),
+            stepped.eq(valid & (overtaken | (goes_on & ~at_head))),
+        ]
         return m
 
     def _newer(self, m: Module, slot: Value) -> Value:

@@ -21,20 +21,21 @@ class Eviction(wiring.Component):
         A command is being decided.
     active : In(1)
     marked : In(1)
-        A line has a cold mark, after this clock's demotion.
-    tail_marked : In(1)
-        So has the one at the tail. A list that follows does not wait for this clock's demotion to know.
+        A line has a cold mark: the one at the tail, then.
     unmarked_cold : In(1)
-        A line is cold, and still has no mark.
+        A line is cold, and has no mark yet.
     tail : In(slot), tail_ready : In(1), touched_tail : In(1), next_tail : In(slot)
     touch : In(1), touched_slot : In(slot), touched : In(touch_layout)
         The touch that the recency list takes in this clock, to keep the memory of line numbers.
     status : Out(VictimStatus), line : Out(line_width)
+    wish : Out(1)
+        The tail is to go on to the next line.
     step : Out(1)
-        The tail goes on to the next line: the one it stands on is taken out, or touched in this clock.
+        It does to the next line: the one it stands on is taken out, or touched in this clock.
     pop : Out(1)
         It is taken out.
     evict : Out(half_write_layout)
+        Made on a step: a request that took the tail's line has set its half of the bit to fit.
     """
 
     def __init__(self, params: Params) -> None:
@@ -45,7 +46,6 @@ class Eviction(wiring.Component):
                 "valid": In(1),
                 "active": In(1),
                 "marked": In(1),
-                "tail_marked": In(1),
                 "unmarked_cold": In(1),
                 "tail": In(slot),
                 "tail_ready": In(1),
@@ -56,6 +56,7 @@ class Eviction(wiring.Component):
                 "touched": In(touch_layout(params)),
                 "status": Out(2),
                 "line": Out(params.line_width),
+                "wish": Out(1),
                 "step": Out(1),
                 "pop": Out(1),
                 "evict": Out(half_write_layout(params)),
@@ -77,9 +78,10 @@ class Eviction(wiring.Component):
         ]
 
         m.d.comb += [
-            self.step.eq(self.valid & self.active & self.tail_marked & self.tail_ready),
+            self.wish.eq(self.valid & self.active & self.marked),
+            self.step.eq(self.wish & self.tail_ready),
             self.pop.eq(self.step & ~self.touched_tail),
-            self.evict.enable.eq(self.pop),
+            self.evict.enable.eq(self.step),
             self.evict.slot.eq(self.tail),
             self.evict.half.eq(read.data.tracked_half),
             self.line.eq(Mux(self.pop, read.data.line, 0)),

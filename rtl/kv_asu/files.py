@@ -7,6 +7,7 @@ import errno
 import os
 import secrets
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,7 +65,8 @@ def check_file(path: Path) -> Path:
     ------
     OSError
         EISDIR: it is a folder. EEXIST: it is something else that is no file. ENOTDIR: what should be a folder on the
-        way is none. EACCES: its folder, or the one that a missing folder would be made in, may not be written.
+        way is none. EACCES: its folder, or the one that a missing folder would be made in, may not be written. Others:
+        no file can be made there.
     """
     place = place_of(path)
     kind = _kind(place)
@@ -77,6 +79,10 @@ def check_file(path: Path) -> Path:
         raise OSError(errno.ENOTDIR, f"{there} is no folder")
     if not os.access(there, os.W_OK | os.X_OK):
         raise OSError(errno.EACCES, f"{there} may not be written")
+    try:
+        tempfile.TemporaryFile(dir=there).close()  # /proc, for one, lets root write to it and takes no files
+    except OSError as error:
+        raise OSError(error.errno, f"{there} takes no files") from None
     return place
 
 

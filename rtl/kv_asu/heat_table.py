@@ -19,7 +19,6 @@ from kv_asu.layouts import (
     place_layout,
     row_in_bank,
     settings_layout,
-    slot_layout,
     touch_write_layout,
     ways_layout,
     where_in,
@@ -73,8 +72,8 @@ class HeatTable(wiring.Component):
     settings : In(settings_layout)
     demote : In(half_write_layout)
         The line being marked cold in this clock, before the request.
-    tail : In(slot_layout)
-        Where the cold list ends.
+    evict : In(half_write_layout)
+        The line at the end of the cold list, and whether an evict command takes it: only if the request does not.
     tag : Out(tag_layout)
         The answer; all 0 without ``valid``.
     write : Out(touch_write_layout)
@@ -100,7 +99,7 @@ class HeatTable(wiring.Component):
                 "now": In(params.stamp_width),
                 "settings": In(settings_layout(params)),
                 "demote": In(half_write_layout(params)),
-                "tail": In(slot_layout(params)),
+                "evict": In(half_write_layout(params)),
                 "tag": Out(tag_layout(params)),
                 "write": Out(touch_write_layout(params)),
                 "touched_tail": Out(1),
@@ -122,35 +121,29 @@ class HeatTable(wiring.Component):
             m.d.comb += signal.eq(bits)
             return signal
 
-        # What every way is.
-        tracked = each("tracked", Cat(touch.heat.tracked_half for touch in ways.touches) ^ ways.evict_halves)
-        free = each("free", ~tracked)
-        cold = each("cold", tracked & ways.cold)
-        marked = each("marked", Cat(touch.heat.cold_half for touch in ways.touches) ^ ways.demote_halves)
-
         # Which one the request takes.
-        hits = each("hits", ways.match & tracked)
-        first_free = each("first_free", self._first_in_probe_order(m, free))
-        first_cold = each("first_cold", self._first_in_probe_order(m, cold))
+        first_free = each("first_free", self._first_in_probe_order(m, "free", ways.free))
+        first_cold = each("first_cold", self._first_in_probe_order(m, "cold", ways.cold))
         hit = Signal()
         has_free = Signal()
         reclaims = Signal()
         m.d.comb += [
-            hit.eq(hits.any()),
-            has_free.eq(free.any()),
-            reclaims.eq(~hit & ~has_free & cold.any() & ~self.settings.reclaim_off),
+            hit.eq(ways.hits.any()),
+            has_free.eq(ways.free.any()),
+            reclaims.eq(~hit & ~has_free & ways.cold.any() & ~self.settings.reclaim_off),
         ]
         inserts = Mux(has_free, first_free, Mux(self.settings.reclaim_off, 0, first_cold))
-        takes = each("takes", hits | Mux(hit, 0, inserts))
+        takes = each("takes", ways.hits | Mux(hit, 0, inserts))
 
         # What becomes of it.
         before = Signal(2)
         count = Signal(COUNT_WIDTH)
         after = Signal(2)
+        new_level = t_level_when_touched(Const(0), Const(0), self.settings)
         m.d.comb += [
-            before.eq(chosen(hits, list(ways.levels))),
-            count.eq(Mux(hit, chosen(hits, list(ways.next_counts)), 1)),
-            after.eq(Mux(hit, chosen(hits, list(ways.next_levels)), t_level_when_touched(Const(1), self.settings))),
+            before.eq(chosen(ways.hits, list(ways.levels))),
+            count.eq(Mux(hit, chosen(ways.hits, list(ways.next_counts)), 1)),
+            after.eq(Mux(hit, chosen(ways.hits, list(ways.next_levels)), new_level)),
         ]
 
         taken = Signal()
@@ -167,22 +160,24 @@ class HeatTable(wiring.Component):
             self.tag.spill_valid.eq(self.valid & reclaims),
             self.tag.spill_line.eq(Mux(self.tag.spill_valid, chosen(first_cold, lines), 0)),
         ]
-        # A line being marked cold in this clock is cold already: only its mark has to know, and whether it gets one is
-        # known late.
+        # A line being marked cold in this clock is cold already, and one that is being evicted in it stays: only their
+        # halves of the bits have to know, and whether those change is known late.
         demoted = Signal()
+        kept = Signal()
         m.d.comb += [
+            self.touched_tail.eq(self.valid & self._takes_slot(takes, self.evict.slot)),
             demoted.eq(self.demote.enable & self._takes_slot(takes, self.demote.slot)),
+            kept.eq(self.evict.enable & self.touched_tail),
             self.write.banks.eq(Mux(self.valid, takes, 0)),
             self.write.place.eq(self.place),
             self.write.touch.line.eq(self.line),
             self.write.touch.heat.count.eq(count),
             self.write.touch.heat.stamp.eq(self.now),
-            self.write.touch.heat.tracked_half.eq(~(takes & ways.evict_halves).any()),
+            self.write.touch.heat.tracked_half.eq(~Mux(kept, self.evict.half, (takes & ways.evict_halves).any())),
             self.write.touch.heat.cold_half.eq(Mux(demoted, self.demote.half, (takes & ways.demote_halves).any())),
-            self.touched_tail.eq(self.valid & self._takes_slot(takes, self.tail)),
-            self.was_tracked.eq(self.valid & (takes & tracked).any()),
-            self.was_marked.eq(self.valid & ((takes & tracked & marked).any() | demoted)),
-            self.was_cold.eq(self.valid & (takes & cold).any()),
+            self.was_tracked.eq(self.valid & (hit | reclaims)),
+            self.was_marked.eq(self.valid & ((takes & ways.marked).any() | demoted)),
+            self.was_cold.eq(self.valid & (takes & ways.cold).any()),
         ]
         return m
 
@@ -190,8 +185,8 @@ class HeatTable(wiring.Component):
         """Whether the slot is the one taken."""
         return (takes & where_in(self.place, slot)).any()
 
-    def _first_in_probe_order(self, m: Module, bits: Signal) -> Value:
+    def _first_in_probe_order(self, m: Module, name: str, bits: Value) -> Value:
         """Probe order is from the home bank up, then the wrapped banks of the next row."""
-        ahead = Signal(self.params.window, name=f"{bits.name}_ahead")
+        ahead = Signal(self.params.window, name=f"{name}_ahead")
         m.d.comb += ahead.eq(bits & ~self.place.wrapped)
         return Mux(ahead.any(), lowest(ahead), lowest(bits))

@@ -84,9 +84,14 @@ def listed_layout(params: Params) -> data.StructLayout:
     return data.StructLayout({"valid": 1, "linked": 1, "left": 1, "slot": slot, "touch": touch_layout(params)})
 
 
+def victim_layout(params: Params) -> data.StructLayout:
+    """The answer to an evict command."""
+    return data.StructLayout({"status": 2, "line": params.line_width})
+
+
 def collisions_layout(params: Params) -> data.StructLayout:
-    """Where a clock's writes, if they are made, meet an operation's window: by bank."""
-    return data.StructLayout({"touched": params.window, "evicted": params.window, "demoted": params.window, "line": 1})
+    """Where a request would write in an operation's window, by bank, and whether its line is the operation's."""
+    return data.StructLayout({"touched": params.window, "line": 1})
 
 
 def rows_meet(place: data.View, other: data.View) -> Value:
@@ -109,6 +114,11 @@ def banks_of(write: data.View, window: int) -> Value:
     return Mux(write.enable, 1 << write.slot.bank, 0)[:window]
 
 
+def banks_met(place: data.View, write: data.View) -> Value:
+    """The bank of a window that an eviction or a demotion writes, as one bit of the window, or none."""
+    return Mux(write.enable, where_in(place, write.slot), 0)
+
+
 def replaced(halves: Value, banks: Value, half: Value) -> Value:
     """The halves of a window's slots, with ``half`` at ``banks``."""
     return Mux(half, halves | banks, halves & ~banks)
@@ -122,13 +132,16 @@ def slots_layout(params: Params) -> data.StructLayout:
 
 def ways_layout(params: Params) -> data.StructLayout:
     """The slots of a window, and what they are to the operation that looks at them."""
+    each = params.window
     return data.StructLayout(
         {
             **slots_layout(params).members,
-            "levels": data.ArrayLayout(2, params.window),  # T-levels
-            "cold": params.window,  # which of them are 0
-            "next_counts": data.ArrayLayout(COUNT_WIDTH, params.window),  # the counters if touched now
-            "next_levels": data.ArrayLayout(2, params.window),  # their T-levels then
-            "match": params.window,  # whose line number is the operation's
+            "hits": each,  # which of them hold the operation's line
+            "free": each,  # ... no line
+            "cold": each,  # ... a line at T-level 0
+            "marked": each,  # ... a line with a cold mark
+            "levels": data.ArrayLayout(2, each),  # the lines' T-levels
+            "next_counts": data.ArrayLayout(COUNT_WIDTH, each),  # their counters if touched now
+            "next_levels": data.ArrayLayout(2, each),  # and their T-levels then
         }
     )

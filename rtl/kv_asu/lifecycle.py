@@ -43,8 +43,8 @@ class Lifecycle(wiring.Component):
         On the way to that.
     clear : Out(1), clear_row : Out
         Empty this row of every bank.
-    now, ahead : Out(stamp_width)
-        The tick of this clock and of the next.
+    now, ahead, far_ahead : Out(stamp_width)
+        The tick of this clock, of the next and of the one after.
     """
 
     def __init__(self, params: Params) -> None:
@@ -62,6 +62,7 @@ class Lifecycle(wiring.Component):
                 "clear_row": Out(row_width),
                 "now": Out(params.stamp_width),
                 "ahead": Out(params.stamp_width),
+                "far_ahead": Out(params.stamp_width),
             }
         )
 
@@ -69,11 +70,13 @@ class Lifecycle(wiring.Component):
         m = Module()
         state = Signal(State)
         drain = Signal(range(self.params.latency + 1))
+        about_to_run = Signal()
         last_drain = Signal()
         m.d.comb += [
             self.active.eq((state == State.RUNNING) & self.run & ~self.flush),
             self.busy.eq(self.run & ~self.active),
             self.clear.eq(state == State.CLEARING),
+            about_to_run.eq((state == State.DRAINING) & (drain == self.params.latency - 1)),
             last_drain.eq((state == State.DRAINING) & (drain == self.params.latency)),
         ]
         m.d.sync += [self.clear_row.eq(0), drain.eq(0)]
@@ -90,11 +93,11 @@ class Lifecycle(wiring.Component):
             with m.If(last_drain):
                 m.d.sync += state.eq(State.RUNNING)
 
-        # The tick is kept a clock ahead: the fraction's carry and the tick's own never meet in one clock with its use.
+        # The tick is kept ahead: the fraction's carry and the tick's own never meet in one clock with its use.
         fraction = Signal(MAX_TICK_SHIFT)
         whole = Signal(MAX_TICK_SHIFT)  # the fraction's bits that count under this tick_shift, all set
         m.d.sync += whole.eq((1 << self.tick_shift) - 1)
-        m.d.sync += [fraction.eq(0), self.ahead.eq(0), self.now.eq(self.ahead)]
-        with m.If(last_drain | (state == State.RUNNING)):
-            m.d.sync += [fraction.eq(fraction + 1), self.ahead.eq(self.ahead + ((fraction & whole) == whole))]
+        m.d.sync += [fraction.eq(0), self.far_ahead.eq(0), self.ahead.eq(self.far_ahead), self.now.eq(self.ahead)]
+        with m.If(about_to_run | last_drain | (state == State.RUNNING)):
+            m.d.sync += [fraction.eq(fraction + 1), self.far_ahead.eq(self.far_ahead + ((fraction & whole) == whole))]
         return m

@@ -12,30 +12,26 @@ it holds. Once per stage is enough for any number of stages, and is all there is
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from kv_asu.layouts import (
-    COUNT_WIDTH,
     banks_of,
-    collisions_layout,
     half_write_layout,
     heat_layout,
     place_layout,
-    replaced,
     row_in_bank,
-    rows_meet,
     settings_layout,
     slots_layout,
     touch_write_layout,
     ways_layout,
-    where_in,
 )
 from kv_asu.murmur3 import Murmur3
+from kv_asu.overlays import collisions, slots_with_touch, ways_with_touch, with_marks
 from kv_asu.params import LINE_BITS, Params
-from kv_asu.records import mux, record
+from kv_asu.records import record
 from kv_asu.t_level import count_when_touched, t_level, t_level_when_touched
 
 
@@ -53,8 +49,8 @@ class Lookup(wiring.Component):
         Rows in use, less one.
     now : In(stamp_width)
         The tick of the operation being decided in this clock.
-    ahead : In(stamp_width)
-        The tick of the one to be decided in the next clock.
+    ahead, far_ahead : In(stamp_width)
+        The ticks of those to be decided in the next clock and in the one after.
     touch, evict, demote : In
         This clock's writes. They reach the memories at its end.
     clear : In(1)
@@ -76,6 +72,7 @@ class Lookup(wiring.Component):
                 "row_mask": In(row_width),
                 "now": In(params.stamp_width),
                 "ahead": In(params.stamp_width),
+                "far_ahead": In(params.stamp_width),
                 "touch": In(touch_write_layout(params)),
                 "evict": In(half_write_layout(params)),
                 "demote": In(half_write_layout(params)),
@@ -91,35 +88,38 @@ class Lookup(wiring.Component):
         m = Module()
         p = self.params
         line, place = self._find_window(m)
-        slots = self._read(m, place)
+        touch, evict, demote = self._remembered(
+            m, last_touch=self.touch, last_evict=self.evict, last_demote=self.demote
+        )
+        slots = self._read(m, place, evict, demote)
         line, place = self._delay(m, "read_line", line), self._delay_record(m, "read_place", place)
 
-        writes = (self.touch, self.evict, self.demote)
-        last = (
-            record(touch_write_layout(p), "last_touch"),
-            record(half_write_layout(p), "last_evict"),
-            record(half_write_layout(p), "last_demote"),
-        )
-        m.d.sync += [remembered.eq(write) for remembered, write in zip(last, writes, strict=True)]
-
-        # Classified a clock before it is decided, an operation is judged by the tick it will be decided in.
-        classify_now = self.ahead if p.table_stages == 2 else self.now
+        # Everything about time is as of the clock of the decision.
+        if p.table_stages == 2:  # its memories have marks a clock late
+            earlier = self._remembered(m, earlier_evict=evict, earlier_demote=demote)
+            slots = with_marks(m, "earlier", slots, place, *earlier)
         if p.table_stages >= 1:
-            met = self._collisions(m, "read", place, line, last)
-            settled = record(slots_layout(p), "read_settled")
-            self._settle_slots(m, "read", settled, slots, met, last)
-            slots = self._delay_record(m, "held", settled)
-            line, place = self._delay(m, "held_line", line), self._delay_record(m, "held_place", place)
-        ways = self._classify(m, slots, line, classify_now)
-        met = self._collisions(m, "classified", place, line, last)
+            slots = with_marks(m, "read", slots, place, evict, demote)
+            slots = slots_with_touch(m, p, "read", slots, collisions(m, p, "read", place, line, touch), touch)
         if p.table_stages == 2:
-            ways = self._settle(m, "classified", ways, met, last, self.settings, classify_now)
-            ways = self._delay_record(m, "decided", ways)
-            # Whether this clock writes is known late, and where it would is known early: compared for the next clock.
-            met = self._collisions(m, "next", place, line, writes)
-            met = self._delay_record(m, "met", met)
+            # Whether a request writes is known last in its clock, where it would is known early: met a clock ahead.
+            met = self._delay_record(m, "held_met", collisions(m, p, "read_next", place, line, self.touch))
+            ages = [self._delay(m, f"held_{age.name}", age) for age in self._ages(m, slots, self.far_ahead)]
+        if p.table_stages >= 1:
+            slots = self._delay_record(m, "held", slots)
+            line, place = self._delay(m, "held_line", line), self._delay_record(m, "held_place", place)
+        if p.table_stages < 2:
+            met = collisions(m, p, "classified", place, line, touch)
+            ages = self._ages(m, slots, self.now)
+        ways = self._classify(m, slots, line, ages)
+        ways = with_marks(m, "classified", ways, place, evict, demote)
+        if p.table_stages == 2:
+            ways = ways_with_touch(m, p, "classified", ways, met, touch, self.settings, self.ahead, clocks=2)
+            # This clock's marks are known in time to be laid over before the decision, its touch is not.
+            ways = self._delay_record(m, "decided", with_marks(m, "held_next", ways, place, self.evict, self.demote))
+            met = self._delay_record(m, "decided_met", collisions(m, p, "held_next", place, line, self.touch))
             line, place = self._delay(m, "decided_line", line), self._delay_record(m, "decided_place", place)
-        ways = self._settle(m, "now", ways, met, last, self.decide_settings, self.now)
+        ways = ways_with_touch(m, p, "now", ways, met, touch, self.decide_settings, self.now, clocks=1)
 
         m.d.comb += [self.line.eq(line), self.place.eq(place), self.ways.eq(ways)]
         return m
@@ -154,19 +154,31 @@ class Lookup(wiring.Component):
         m.d.sync += delayed.eq(value)
         return delayed
 
-    def _read(self, m: Module, place: data.View) -> data.View:
+    def _remembered(self, m: Module, **writes: data.View) -> list[data.View]:
+        """Writes a clock later, under their new names."""
+        later = [record(write.shape(), name) for name, write in writes.items()]
+        m.d.sync += [remembered.eq(write) for remembered, write in zip(later, writes.values(), strict=True)]
+        return later
+
+    def _read(self, m: Module, place: data.View, last_evict: data.View, last_demote: data.View) -> data.View:
         """The memories of each bank: two that requests write, and one for each of the other parties that write."""
         p = self.params
         slots = record(slots_layout(p), "slots")
-        evicted, demoted = banks_of(self.evict, p.window), banks_of(self.demote, p.window)
+        evict, demote = self.evict, self.demote
+        clear, clear_row = self.clear, self.clear_row
+        if p.table_stages == 2:  # marks are many small memories, far apart: they are written a clock later
+            evict, demote = last_evict, last_demote
+            clear, clear_row = self._delay(m, "clear_marks", clear), self._delay(m, "clear_marks_row", clear_row)
+        evicted, demoted = banks_of(evict, p.window), banks_of(demote, p.window)
         touch = self.touch.touch
         for bank in range(p.window):
             touched, row = self.touch.banks[bank], row_in_bank(self.touch.place, bank)
-            for name, shape, enable, address, value, word in (
-                ("line", p.line_width, touched, row, touch.line, slots.touches[bank].line),
-                ("heat", heat_layout(p), touched, row, touch.heat, slots.touches[bank].heat),
-                ("evict", 1, evicted[bank], self.evict.slot.row, self.evict.half, slots.evict_halves[bank]),
-                ("demote", 1, demoted[bank], self.demote.slot.row, self.demote.half, slots.demote_halves[bank]),
+            requests, marks = (self.clear, self.clear_row), (clear, clear_row)
+            for name, shape, (clears, cleared), enable, address, value, word in (
+                ("line", p.line_width, requests, touched, row, touch.line, slots.touches[bank].line),
+                ("heat", heat_layout(p), requests, touched, row, touch.heat, slots.touches[bank].heat),
+                ("evict", 1, marks, evicted[bank], evict.slot.row, evict.half, slots.evict_halves[bank]),
+                ("demote", 1, marks, demoted[bank], demote.slot.row, demote.half, slots.demote_halves[bank]),
             ):
                 memory = Memory(shape=shape, depth=p.rows, init=[])
                 m.submodules[f"{name}_bank{bank}"] = memory
@@ -174,109 +186,44 @@ class Lookup(wiring.Component):
                 m.d.comb += [
                     read.addr.eq(row_in_bank(place, bank)),
                     Value.cast(word).eq(Value.cast(read.data)),
-                    write.en.eq(enable | self.clear),
-                    write.addr.eq(Mux(self.clear, self.clear_row, address)),
-                    Value.cast(write.data).eq(Mux(self.clear, 0, Value.cast(value))),
+                    write.en.eq(enable | clears),
+                    write.addr.eq(Mux(clears, cleared, address)),
+                    Value.cast(write.data).eq(Mux(clears, 0, Value.cast(value))),
                 ]
         return slots
 
-    def _classify(self, m: Module, slots: data.View, line: Value, now: Value) -> data.View:
-        """Is the slot's line the operation's, and how hot is it?"""
-        classified = record(ways_layout(self.params), "classified")
+    def _ages(self, m: Module, slots: data.View, now: Value) -> list[Signal]:
+        """How many ticks ago each slot was touched."""
         ages = [Signal(self.params.stamp_width, name=f"age{bank}") for bank in range(self.params.window)]
+        m.d.comb += [age.eq(now - touch.heat.stamp) for age, touch in zip(ages, slots.touches, strict=True)]
+        return ages
+
+    def _classify(self, m: Module, slots: data.View, line: Value, ages: list[Signal]) -> data.View:
+        """Is the slot's line the operation's, and how hot is it?"""
+        p = self.params
+        classified = record(ways_layout(p), "classified")
+        cold_halves = Cat(touch.heat.cold_half for touch in slots.touches)
+        tracked = Cat(touch.heat.tracked_half for touch in slots.touches) ^ slots.evict_halves
+        # A mark made from here to the decision makes no difference to what is cold: that line's age is over T1.age now.
+        marked = Signal(p.window, name="marked")
+        expired = Signal(p.window, name="expired")
         m.d.comb += [
+            marked.eq(cold_halves ^ slots.demote_halves),
+            expired.eq(Cat(age > self.settings.t1_age for age in ages)),
             classified.touches.eq(slots.touches),
-            classified.match.eq(Cat(touch.line == line for touch in slots.touches)),
             classified.evict_halves.eq(slots.evict_halves),
             classified.demote_halves.eq(slots.demote_halves),
+            classified.hits.eq(tracked & Cat(touch.line == line for touch in slots.touches)),
+            classified.free.eq(~tracked),
+            classified.cold.eq(tracked & (marked | expired)),
+            classified.marked.eq(tracked & marked),
         ]
         for bank, (age, touch) in enumerate(zip(ages, slots.touches, strict=True)):
-            heat = touch.heat
-            # A mark made from here to the decision makes no difference: the line's age is over T1.age already.
-            marked = heat.cold_half ^ slots.demote_halves[bank]
-            next_count = classified.next_counts[bank]
+            count = touch.heat.count
+            cold = marked[bank] | expired[bank]
             m.d.comb += [
-                age.eq(now - heat.stamp),
-                classified.cold[bank].eq(marked | (age > self.settings.t1_age)),
-                classified.levels[bank].eq(Mux(marked, 0, t_level(heat.count, age, self.settings))),
-                next_count.eq(count_when_touched(heat.count, classified.cold[bank], self.settings)),
-                classified.next_levels[bank].eq(t_level_when_touched(next_count, self.settings)),
+                classified.levels[bank].eq(Mux(marked[bank], 0, t_level(count, age, self.settings))),
+                classified.next_counts[bank].eq(count_when_touched(count, cold, self.settings)),
+                classified.next_levels[bank].eq(t_level_when_touched(count, cold, self.settings)),
             ]
         return classified
-
-    def _collisions(
-        self, m: Module, name: str, place: data.View, line: Value, writes: tuple[data.View, ...]
-    ) -> data.View:
-        """Where a clock's writes, if they are made, meet the operation's window."""
-        touch, evict, demote = writes
-        met = record(collisions_layout(self.params), f"{name}_met")
-        m.d.comb += [
-            met.touched.eq(rows_meet(place, touch.place)),
-            met.evicted.eq(where_in(place, evict.slot)),
-            met.demoted.eq(where_in(place, demote.slot)),
-            met.line.eq(touch.touch.line == line),
-        ]
-        return met
-
-    def _settle_slots(
-        self,
-        m: Module,
-        name: str,
-        settled: data.View,
-        slots: data.View,
-        met: data.View,
-        last: tuple[data.View, ...],
-    ) -> Signal:
-        """The slots with the last clock's writes laid over them, as ``settled``; in which banks a request wrote."""
-        p = self.params
-        write, evict, demote = last
-        touched = Signal(p.window, name=f"{name}_touched")
-        evicted = Signal(p.window, name=f"{name}_evicted")
-        demoted = Signal(p.window, name=f"{name}_demoted")
-        m.d.comb += [
-            touched.eq(write.banks & met.touched),
-            evicted.eq(Mux(evict.enable, met.evicted, 0)),
-            demoted.eq(Mux(demote.enable, met.demoted, 0)),
-            settled.evict_halves.eq(replaced(slots.evict_halves, evicted, evict.half)),
-            settled.demote_halves.eq(replaced(slots.demote_halves, demoted, demote.half)),
-        ]
-        for bank in range(p.window):
-            m.d.comb += settled.touches[bank].eq(mux(touched[bank], write.touch, slots.touches[bank]))
-        return touched
-
-    def _settle(
-        self,
-        m: Module,
-        name: str,
-        ways: data.View,
-        met: data.View,
-        last: tuple[data.View, ...],
-        settings: data.View,
-        now: Value,
-    ) -> data.View:
-        """The ways with the last clock's writes laid over them."""
-        p = self.params
-        settled = record(ways_layout(p), f"{name}_settled")
-        touched = self._settle_slots(m, name, settled, ways, met, last)
-        heat = last[0].touch.heat
-        age = Signal(p.stamp_width, name=f"{name}_last_age")
-        level = Signal(2, name=f"{name}_last_level")
-        next_count = Signal(COUNT_WIDTH, name=f"{name}_last_next_count")
-        next_level = Signal(2, name=f"{name}_last_next_level")
-        # T1.age is 1 at least: what was touched a clock ago has not expired.
-        cold = age > settings.t1_age if now is self.ahead else Const(0)
-        m.d.comb += [
-            age.eq(now - heat.stamp),
-            level.eq(t_level(heat.count, age, settings)),
-            next_count.eq(count_when_touched(heat.count, cold, settings)),
-            next_level.eq(t_level_when_touched(next_count, settings)),
-            settled.match.eq(replaced(ways.match, touched, met.line)),
-            settled.cold.eq(replaced(ways.cold, touched, cold)),
-        ]
-        for bank in range(p.window):
-            m.d.comb += [
-                settled.levels[bank].eq(Mux(touched[bank], level, ways.levels[bank])),
-                settled.next_counts[bank].eq(Mux(touched[bank], next_count, ways.next_counts[bank])),
-                settled.next_levels[bank].eq(Mux(touched[bank], next_level, ways.next_levels[bank])),
-            ]
-        return settled

@@ -77,15 +77,13 @@ MEANINGS = {
 }
 
 
-def metadata(params: Params, profile: str, top: Top | None = None) -> dict[str, Any]:
+def metadata(params: Params, top: Top | None = None) -> dict[str, Any]:
     """The record of a build; elaborates it, which takes a second.
 
     Parameters
     ----------
     params : Params
         The build.
-    profile : str
-        The profile it started from.
     top : Top, optional
         What is around the core; nothing unless given.
 
@@ -107,7 +105,7 @@ def metadata(params: Params, profile: str, top: Top | None = None) -> dict[str, 
     return {
         "name": top.name,
         "version": __version__,
-        "profile": profile,
+        "profile": params.profile,
         "full_config_space": top.full_config_space,
         **params.asdict(),
         **top.settings(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
+from operator import attrgetter
 
 #: The bits that name a byte inside a 256-byte line.
 LINE_BITS = 8
@@ -23,6 +24,9 @@ _RANGES: dict[str, range | tuple[int, ...]] = {
     "vsec_id": range(0, 0x10000),
     "function": range(0, 256),
 }
+
+#: What a profile sets.
+_of_a_profile = attrgetter("hash_stages", "table_stages", "stamp_width")
 
 #: Those that are written in hexadecimal.
 _HEXADECIMAL = frozenset({"config_base", "config_next", "vendor_id", "vsec_id"})
@@ -151,6 +155,11 @@ class Params:
     def min_log2_active(self) -> int:
         """The smallest active table, as log2 of its entries: twice the window."""
         return self.log2_window + 1
+
+    @property
+    def profile(self) -> str:
+        """The profile whose stages and stamp width these are, ``custom`` where it is none's."""
+        return next((name for name, of in PROFILES.items() if _of_a_profile(of()) == _of_a_profile(self)), "custom")
 
     def asdict(self) -> dict[str, int]:
         """Every build parameter by its name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -45,11 +45,10 @@ class Query(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         ways = self.ways
-        tracked = Cat(touch.heat.tracked_half for touch in ways.touches) ^ ways.evict_halves
         hits = Signal(self.params.window)
         level = Signal(2)
         m.d.comb += [
-            hits.eq(Mux(self.valid, ways.match & tracked, 0)),
+            hits.eq(Mux(self.valid, ways.hits, 0)),
             level.eq(chosen(hits, list(ways.levels))),
             self.tracked.eq(hits.any()),
             self.tlevel.eq(Mux(self.tracked & self.boost & (level != 3), level + 1, level)),

@@ -43,7 +43,7 @@ class RecencyList(wiring.Component):
     left : In(1)
         The tail stepped off it in the clock of the decision.
     pop, demote : In(1)
-        Move the tail, the candidate, on by one; only while it is ready.
+        Move the tail, the candidate, on by one if it is ready.
     tail, candidate : Out(line_layout)
     oldest_stamp : Out(stamp_width), oldest_valid : Out(1)
         Of the coldest line that has no cold mark when the clock ends. A list that follows gives the candidate's, which

@@ -6,7 +6,7 @@ age would wrap. Retirement goes before the request of the same clock.
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -24,8 +24,12 @@ class Retirement(wiring.Component):
     candidate : In(line_layout), ready : In(1)
     oldest_stamp : In(stamp_width), oldest_valid : In(1)
         As the recency list has them.
-    now : In(stamp_width), t1_age : In(16)
+    now, ahead : In(stamp_width), t1_age : In(16)
+        The tick of this clock and of the next; T1.age does not change while the core is active.
+    wish : Out(1)
+        The candidate is to go on to the next line.
     demote : Out(half_write_layout)
+        Its line's mark, if it does.
     unmarked_cold : Out(1)
         A line is cold and does not get its mark in this clock.
     """
@@ -40,7 +44,9 @@ class Retirement(wiring.Component):
                 "oldest_stamp": In(params.stamp_width),
                 "oldest_valid": In(1),
                 "now": In(params.stamp_width),
+                "ahead": In(params.stamp_width),
                 "t1_age": In(16),
+                "wish": Out(1),
                 "demote": Out(half_write_layout(params)),
                 "unmarked_cold": Out(1),
             }
@@ -49,15 +55,21 @@ class Retirement(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
 
-        def expired(name: str, stamp: Value) -> Value:
-            age = Signal(self.params.stamp_width, name=f"{name}_age")
-            m.d.comb += age.eq(self.now - stamp)
-            return age > self.t1_age
+        # A stamp is warm from the one whose age is T1.age up to now. Both ends are there when the clock begins, so this
+        # is two comparisons side by side, not an age and then a comparison.
+        warm_from = Signal(self.params.stamp_width)
+        wraps = Signal()  # the stamps between them go through 0
+        m.d.sync += [warm_from.eq(self.ahead - self.t1_age), wraps.eq(self.ahead < self.t1_age)]
+
+        def expired(stamp: Value) -> Value:
+            after, before = stamp >= warm_from, stamp <= self.now
+            return ~Mux(wraps, after | before, after & before)
 
         m.d.comb += [
-            self.demote.enable.eq(self.active & self.ready & expired("candidate", self.candidate.stamp)),
+            self.wish.eq(self.active & expired(self.candidate.stamp)),
+            self.demote.enable.eq(self.wish & self.ready),
             self.demote.slot.eq(self.candidate.slot),
             self.demote.half.eq(~self.candidate.cold_half),
-            self.unmarked_cold.eq(self.oldest_valid & expired("oldest", self.oldest_stamp)),
+            self.unmarked_cold.eq(self.oldest_valid & expired(self.oldest_stamp)),
         ]
         return m

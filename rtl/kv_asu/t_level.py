@@ -21,11 +21,25 @@ def t_level(count: Value, age: Value, thresholds: data.View) -> Value:
 
 
 def count_when_touched(count: Value, cold: Value, settings: data.View) -> Value:
-    """The access counter after a touch: of a ``cold`` line it first decays as ``settings.decay`` says."""
-    kept = Mux(cold, Array([count, count >> 1, 0, 0])[settings.decay], count)
-    return Mux(kept == MAX_COUNT, MAX_COUNT, kept + 1)
+    """The access counter after a touch: of a ``cold`` line it first decays as ``settings.decay`` says.
+
+    Whether it is cold takes longest to know: both ends are worked out beside it.
+    """
+
+    def counted(kept: Value) -> Value:
+        return Mux(kept == MAX_COUNT, MAX_COUNT, kept + 1)
+
+    return Mux(cold, counted(_decayed(count, settings)), counted(count))
 
 
-def t_level_when_touched(count: Value, thresholds: data.View) -> Value:
-    """T-level of a line touched in this very clock: its age is 0, which no threshold excludes."""
-    return Mux(count >= thresholds.t3_count, 3, Mux(count >= thresholds.t2_count, 2, 1))
+def t_level_when_touched(count: Value, cold: Value, settings: data.View) -> Value:
+    """T-level of a line touched in this very clock: its age is 0, which no threshold excludes. ``count`` is before."""
+
+    def level(kept: Value) -> Value:
+        return Mux(kept + 1 >= settings.t3_count, 3, Mux(kept + 1 >= settings.t2_count, 2, 1))
+
+    return Mux(cold, level(_decayed(count, settings)), level(count))
+
+
+def _decayed(count: Value, settings: data.View) -> Value:
+    return Array([count, count >> 1, 0, 0])[settings.decay]

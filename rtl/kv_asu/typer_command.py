@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import typer
 
-from kv_asu.command_line import INTERRUPTED, USAGE, complain, ending
+from kv_asu.command_line import USAGE, complain, empty, ending
+from kv_asu.interrupts import INTERRUPTED
 
 #: Wrong usage of any kind; typer has no public name for this base.
 _UsageError: type[typer.BadParameter] = typer.BadParameter.__mro__[1]
@@ -31,14 +32,19 @@ def run(app: typer.Typer, name: str, arguments: Sequence[str] | None, *failures:
     Returns
     -------
     int
-        The exit code: that of the command, 1 for a failure, 2 for wrong usage, 130 when interrupted.
+        The exit code: that of the command, 2 for wrong usage, and what `kv_asu.command_line.ending` gives for failures.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):  # a file's name may be no text
         sys.stdout.reconfigure(errors="backslashreplace")
 
+    given = sys.argv[1:] if arguments is None else list(arguments)
+
     def job() -> int:
+        if (what := empty(given)) is not None:
+            complain(name, f"{what} is empty; see '{name} --help'")
+            return USAGE
         try:
-            code = app(args=arguments, prog_name=name, standalone_mode=False)
+            code = app(args=given, prog_name=name, standalone_mode=False)
         except _UsageError as error:
             context = getattr(error, "ctx", None)
             way_out = f"; see '{context.command_path} --help'" if context else ""
@@ -46,9 +52,14 @@ def run(app: typer.Typer, name: str, arguments: Sequence[str] | None, *failures:
             if text:  # typer has already shown the help of a command called without arguments
                 complain(name, f"{text}{way_out}")
             return USAGE
+        except SystemExit as end:
+            if isinstance(end.__context__, BrokenPipeError):  # typer has taken it
+                raise end.__context__ from None
+            raise
         except typer.Abort:
-            complain(name, "interrupted")
-            return INTERRUPTED
+            code = INTERRUPTED
+        if code == INTERRUPTED:  # typer has taken it
+            raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
 
     return ending(name, job, *failures)

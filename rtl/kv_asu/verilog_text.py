@@ -18,6 +18,7 @@ _IDENTIFIER = re.compile(r"(?<!['.\w])[a-zA-Z_]\w*")
 _DECLARATION = re.compile(r"^  (input|output|wire|reg) (\[\d+:0\] )?(\w+)( = \S+)?;$")
 _ASSIGNMENT = re.compile(r"^  assign (\w+) = (.*);$")
 _MEMORY = re.compile(r"^  reg (?:\[(?P<top>\d+):0\] )?(?P<name>\w+) \[(?P<last>\d+):0\];$")
+_COLLISIONS = '  (* no_rw_check, rw_addr_collision = "no" *)'  # in yosys' words and in Vivado's
 _READ_PORT = re.compile(
     r"^  reg (?:\[\d+:0\] )?(\w+);\n"
     r"  (always_ff @\(posedge \w+\)) begin\n    \1 <= (.*);\n  end\n"
@@ -48,7 +49,7 @@ def tidy(text: str, pins: Sequence[str]) -> str:
         lines = with_expressions(_without_unread(with_processes(lines), set(order)))
         order.sort(key=lambda port: pins.index(port) if port in pins else len(pins))
         header, lines = _with_ports_in_header(lines, order)
-        modules.append("\n".join([f"module {name} (", *header, ");", *_with_initial_memories(lines), "endmodule"]))
+        modules.append("\n".join([f"module {name} (", *header, ");", *_with_memories(lines), "endmodule"]))
     return "\n\n".join(modules) + "\n"
 
 
@@ -111,19 +112,26 @@ def _with_ports_in_header(lines: list[str], order: list[str]) -> tuple[list[str]
     return header, body
 
 
-def _with_initial_memories(lines: Iterable[str]) -> Iterator[str]:
-    """Memories are not cleared by reset, and the core does not mind what they hold, as long as it is not X."""
+def _with_memories(lines: Iterable[str]) -> Iterator[str]:
+    """What tools should know of memories.
+
+    Nothing depends on what a read returns that meets a write to its word, so none has to build what the Verilog says of
+    it. They are not cleared by reset, and the core does not mind what they hold, as long as it is not X.
+    """
     for line in lines:
+        if not (match := _MEMORY.match(line)):
+            yield line
+            continue
+        width, name = int(match["top"] or 0) + 1, match["name"]
+        words = (width + 31) // 32
+        random = "$urandom" if words == 1 else "{" + ", ".join(["$urandom"] * words) + "}"
+        yield _COLLISIONS
         yield line
-        if match := _MEMORY.match(line):
-            width, name = int(match["top"] or 0) + 1, match["name"]
-            words = (width + 31) // 32
-            random = "$urandom" if words == 1 else "{" + ", ".join(["$urandom"] * words) + "}"
-            yield "`ifndef SYNTHESIS"
-            yield f"  initial for (int i = 0; i <= {match['last']}; i++)"
-            yield f"`ifdef {RANDOM_MACRO}"
-            yield f"    {name}[i] = {width}'({random});"
-            yield "`else"
-            yield f"    {name}[i] = {width}'d0;"
-            yield "`endif"
-            yield "`endif"
+        yield "`ifndef SYNTHESIS"
+        yield f"  initial for (int i = 0; i <= {match['last']}; i++)"
+        yield f"`ifdef {RANDOM_MACRO}"
+        yield f"    {name}[i] = {width}'({random});"
+        yield "`else"
+        yield f"    {name}[i] = {width}'d0;"
+        yield "`endif"
+        yield "`endif"

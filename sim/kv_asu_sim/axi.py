@@ -81,7 +81,7 @@ def wrapped(params: Params, top: Top, data_width: int, id_width: int) -> str:
     widths = {"id": id_width, "data": data_width, "strobe": data_width // 8}
     ports = [f"  input wire [{(widths[width] if isinstance(width, str) else width) - 1}:0] axi_{name}"
              for name, width in _OTHERS]  # fmt: skip
-    for pin in metadata(params, "bench", top)["pins"]:
+    for pin in metadata(params, top)["pins"]:
         ports.append(f"  {pin['direction']}put wire [{pin['width'] - 1}:0] {pin['name']}")
     ports_text = ",\n".join(ports)
     bench = f"module {BENCH} (\n{ports_text}\n);\n  {top.name} top (.*);\nendmodule\n"

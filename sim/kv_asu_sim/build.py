@@ -53,6 +53,14 @@ class BuildError(Exception):
     """The library cannot be built; the message is one line that names the cause and the way out."""
 
 
+class _NoCore(BuildError):
+    """There is no core in the Verilog."""
+
+
+class _ToolFailed(BuildError):
+    """Verilator or the compiler found fault with what it was given."""
+
+
 def library(params: Params, *, full_config_space: bool = False, text: str | None = None) -> Path:
     """The shared library of the core with these parameters, built if the cache does not have it.
 
@@ -68,18 +76,30 @@ def library(params: Params, *, full_config_space: bool = False, text: str | None
     Raises
     ------
     BuildError
-        Verilator or the C++ compiler is missing or fails, the text has no module ``kv_asu``, or the cache cannot be
-        written.
+        Verilator or the C++ compiler is missing or fails, the text has no module ``kv_asu`` or does not compile, or
+        the cache cannot be written.
     """
+    given = text is not None
     if text is not None:
         which = "the Verilog given"
     elif full_config_space:
         which, text = "the RTL with full config space", whole_function_verilog(params)
     else:
         which, text = "the RTL", verilog(params)
-    text = _with_input_registers(text)
     doing = f"compiling {which}: {params.entries:,} slots, window {params.window}, L = {params.latency}; a minute, once"
-    return compiled_library("kv_asu", text, "registered", _HARNESS, {"pins.h": _pins_header(params)}, doing)
+    command = f"`kv-asu verilog{' --full-config-space' if full_config_space else ''}`"
+    headers = {"pins.h": _pins_header(params)}
+    try:
+        return compiled_library("kv_asu", _with_input_registers(text), "registered", _HARNESS, headers, doing)
+    except _NoCore:
+        raise BuildError(f"the Verilog has no module kv_asu; write it with {command}") from None
+    except _ToolFailed as error:
+        if not given:
+            raise
+        line = re.search(r"kv_asu\.sv:(\d+)[:\d]* (.*)", str(error))  # the name is ours, the lines are the text's,
+        last = len(text.splitlines())  # up to where we go on
+        telling = f"line {min(int(line[1]), last)}: {line[2]}" if line else str(error)
+        raise BuildError(f"the Verilog does not compile ({telling}); write it with {command}") from None
 
 
 def compiled_library(stem: str, text: str, top: str, harness: Path, headers: Mapping[str, str], doing: str) -> Path:
@@ -181,7 +201,7 @@ def _with_input_registers(text: str) -> str:
     """
     found = re.search(r"^module kv_asu \((.*?)^\);", text, re.MULTILINE | re.DOTALL)
     if found is None:
-        raise BuildError("the Verilog has no module kv_asu; write one with `kv-asu verilog`")
+        raise _NoCore("the Verilog has no module kv_asu")
     header = found[1]
     pins = re.findall(r"(input|output) (?:wire|reg) (\[\d+:0\] )?(\w+)", header)
     inputs = [(width, name) for direction, width, name in pins if direction == "input" and name != "clk"]
@@ -305,7 +325,7 @@ def _run(command: Sequence[str], folder: Path, **environment: str) -> str:
     if result.returncode:
         lines = result.stdout.strip().splitlines() or [f"exit code {result.returncode}"]
         telling = next((line for line in lines if "error" in line.lower()), lines[-1])
-        raise BuildError(f"{Path(command[0]).name} failed: {telling.strip()}")
+        raise _ToolFailed(f"{Path(command[0]).name} failed: {telling.strip()}")
     return result.stdout
 
 

@@ -22,7 +22,7 @@ Clocks = tuple[str, int, int, int]
 
 def wrapped(params: Params) -> str:
     """A module ``crossing_bench`` with the pins of ``kv_asu_cdc`` and the number of accesses given to the core."""
-    pins = metadata(params, "bench", TOP)["pins"]
+    pins = metadata(params, TOP)["pins"]
     ports = ",\n".join(
         [f"  {pin['direction']}put wire [{pin['width'] - 1}:0] {pin['name']}" for pin in pins]
         + [f"  output reg [31:0] given_{kind}s = 32'd0" for kind in ("read", "write")]

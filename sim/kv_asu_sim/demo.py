@@ -369,7 +369,7 @@ def _write_verilog(params: Params, out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DemoError(f"{out}: cannot be made ({error.strerror}); name another folder with --out") from None
-    record = json.dumps(metadata(params, "asic"), indent=2) + "\n"
+    record = json.dumps(metadata(params), indent=2) + "\n"
     for name, text in (("kv_asu.v", verilog(params)), ("kv_asu.json", record)):
         with whole_file(out / name) as path:
             path.write_text(text)
@@ -385,8 +385,8 @@ def _introduce(console: Console, reader: TraceReader, chosen: WhatIf, asked: Wor
     table.add_row("Trace", f"{reader.path}: {len(reader):,} KV line reads in {reader.metadata.frames} frames")
     table.add_row(
         "Core",
-        f"asic profile, {params.entries:,} slots, window {params.window}, L = {params.latency}; found and enabled "
-        f"through config space at {params.config_base:#x}",
+        f"{params.profile} profile, {params.entries:,} slots, window {params.window}, L = {params.latency}; "
+        f"found and enabled through config space at {params.config_base:#x}",
     )
     table.add_row(
         "Tick",

@@ -51,7 +51,7 @@ class World(ConfigSpaceModel):
 
     def retry_evict_register(self) -> None:
         """Let the register's turn in the coming clock end in a RETRY: it asks for another."""
-        self._evict_turn.start(self.params.latency)
+        self._evict_turn.start(self.params.latency + self.params.list_follows)
 
     def clock(
         self,
@@ -100,7 +100,7 @@ class World(ConfigSpaceModel):
         if self._evict_turn.running:
             return id(self)
         lines = tuple((entry.line, entry.slot, entry.count, entry.touched) for entry in self.golden.lines())
-        return lines, self._victim, tuple(self.golden.counters.values())
+        return lines, self._victim_told, tuple(self.golden.counters.values())
 
     def _start_or_stop(self, flush: bool = False) -> None:
         lag = self._recently_expired()

@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In
 
 from formal.claims import Claims, constant
 from formal.internals import Internals
+from formal.list_model import marks, steps
 from formal.order import Order
 from formal.register_memory import memories_as_registers
 from formal.stand_ins import FreeConfig, FreeHash, FreeList, FullGeometry, NoCounters, small_counters, watched
@@ -139,7 +140,7 @@ class CoreHarness:
             self._recent.append((last, last_slot))
             touch, slot = last, last_slot
         self._unmarked = [t & ~k for t, k in zip(self._tracked, self._marked, strict=True)]
-        self._demoted = [recency.demote & (recency.candidate.slot == slot) for slot in self._slots]
+        self._demoted = [marks(recency) & (recency.candidate.slot == slot) for slot in self._slots]
 
     def _state(self) -> Value:
         return self._inside.block("lifecycle").signal("state")
@@ -155,7 +156,21 @@ class CoreHarness:
             )
             for bank in range(window)
         ]
-        return [tuple(memory[slot // window] for memory in banks[slot % window]) for slot in self._slots]
+        rows = [tuple(memory[slot // window] for memory in banks[slot % window]) for slot in self._slots]
+        if self._params.table_stages == 2:  # marks come into the memories a clock late
+            rows = [
+                (line, heat, self._coming(inside, "evict", slot, evict), self._coming(inside, "demote", slot, demote))
+                for slot, (line, heat, evict, demote) in enumerate(rows)
+            ]
+        return rows
+
+    def _coming(self, inside: Internals, party: str, slot: int, half: Value) -> Value:
+        """The half of a slot as it is once what is on its way to the memory has been written."""
+        window = self._params.window
+        at = Cat(inside.signal(f"last_{party}_slot_bank"), inside.signal(f"last_{party}_slot_row"))
+        written = inside.signal(f"last_{party}_enable") & (at == slot)
+        cleared = inside.signal("clear_marks") & (inside.signal("clear_marks_row") == slot // window)
+        return Mux(cleared, 0, Mux(written, inside.signal(f"last_{party}_half"), half))
 
     def _recently(self, slot: Value) -> Value:
         """The slot's touch is on its way to the links."""
@@ -199,14 +214,18 @@ class CoreHarness:
 
     def _claim_to_list(self) -> None:
         """What the recency list relies on."""
-        recency, table, eviction = (self._blocks[name] for name in ("RecencyList", "HeatTable", "Eviction"))
+        names = ("RecencyList", "HeatTable", "Eviction", "Retirement")
+        recency, table, eviction, retirement = (self._blocks[name] for name in names)
         marked = Array(self._marked)[recency.tail.slot]
         if not self._params.list_follows:
-            marked |= recency.demote & (recency.candidate.slot == recency.tail.slot)
-        quiet = ~(self._touch | recency.pop | recency.demote)
+            marked |= marks(recency) & (recency.candidate.slot == recency.tail.slot)
+        quiet = ~(self._touch | steps(recency) | marks(recency))
         self._claim("to the list", "nothing while it is cleared", ~recency.clear | quiet)
-        self._claim("to the list", "demotions when ready", ~recency.demote | recency.candidate_ready)
-        self._claim("to the list", "steps when ready and marked", ~recency.pop | (recency.tail_ready & marked))
+        self._claim(
+            "to the list", "the core marks what the candidate leaves", retirement.demote.enable == marks(recency)
+        )
+        self._claim("to the list", "it evicts what the tail leaves", eviction.step == steps(recency))
+        self._claim("to the list", "steps when marked", ~steps(recency) | marked)
         at_tail = self._touch & (self._slot == recency.tail.slot)
         self._claim("to the list", "touches of the tail are known", eviction.touched_tail == at_tail)
         heat = table.write.touch.heat
@@ -216,7 +235,7 @@ class CoreHarness:
             "stamp": (recency.line.stamp, heat.stamp),
             "cold half": (recency.line.cold_half, heat.cold_half),
             "whether it is linked": (recency.linked, Array(self._tracked)[self._slot]),
-            "whether the tail left it": (recency.left, recency.pop & at_tail),
+            "whether the tail left it": (recency.left, steps(recency) & at_tail),
         }
         for name, (told, value) in decided.items():
             if self._params.list_follows:
@@ -227,7 +246,7 @@ class CoreHarness:
         known = table.was_tracked == Array(self._tracked)[self._slot]
         self._claim("to the list", "a taken slot is known to be linked", ~self._touch | known)
         due = recency.candidate_ready & (Array(self._ages)[recency.candidate.slot] > self._t1)
-        self._claim("to the list", "lines are marked when due", ~self._active | ~due | recency.demote)
+        self._claim("to the list", "lines are marked when due", ~self._active | ~due | marks(recency))
 
     def _claim_lifecycle(self) -> None:
         """Before it is active the core empties the table, and nobody writes."""
@@ -250,15 +269,14 @@ class CoreHarness:
             )
             self._claim("lifecycle", f"{name} sees no writes while draining", ~draining | ~writes.any())
         lifecycle = self._blocks["Lifecycle"]
-        self._claim(
-            "lifecycle", "whole ticks", ~(self._running | (draining & (drain >= 1))) | (inside.signal("whole") == 0)
-        )
-        self._claim(
-            "lifecycle",
-            "time is kept a clock ahead",
-            ~self._running | (lifecycle.ahead == (lifecycle.now + 1)[: len(lifecycle.now)]),
-        )
-        self._claim("lifecycle", "time starts at 0", ~draining | (lifecycle.ahead == 0))
+        self._claim("lifecycle", "whole ticks", inside.signal("whole") == 0)
+        width = len(lifecycle.now)
+        ahead = (lifecycle.ahead == (lifecycle.now + 1)[:width]) & (lifecycle.far_ahead == (lifecycle.now + 2)[:width])
+        self._claim("lifecycle", "time is kept ahead", ~self._running | ahead)
+        started = (lifecycle.ahead == 0) & (lifecycle.far_ahead == (drain == latency))
+        self._claim("lifecycle", "time starts at 0", ~draining | started)
+        stopped = (state == State.CLEARING) & (clear_row > 0)
+        self._claim("lifecycle", "time stops", ~stopped | (lifecycle.far_ahead == 0))
 
     def _home_of(self, line: Value) -> Value:
         return Array(self._homes)[line]
@@ -280,13 +298,14 @@ class CoreHarness:
             )
             self._claim("copies", f"slot {slot} is the same for queries", ~self._running | (mine == other))
         population = self._blocks["Population"]
-        self._claim(
-            "population", "tracked lines are counted", ~self._running | (population.tracked == sum(self._tracked))
-        )
-        self._claim("population", "marked lines are counted", ~self._running | (population.cold == sum(self._marked)))
-        self._claim(
-            "population", "no lines before", self._running | ((population.tracked == 0) & (population.cold == 0))
-        )
+        inside = self._inside.block("population")
+        inserted, demoted, warmed, popped = (inside.signal(on) for on in ("inserted", "demoted", "warmed", "popped"))
+        tracked = population.tracked + inserted == sum(self._tracked) + popped
+        marked = population.cold + demoted == sum(self._marked) + warmed + popped
+        self._claim("population", "tracked lines are counted", ~self._running | tracked)
+        self._claim("population", "marked lines are counted", ~self._running | marked)
+        none = ~Cat(population.tracked, population.cold, inserted, demoted, warmed, popped).any()
+        self._claim("population", "no lines before", self._running | none)
         word = self._inside.block("eviction.lines").rows(data.StructLayout({"line": p.line_width, "tracked_half": 1}))
         first = self._recent[0]
         for slot in self._slots:
@@ -327,24 +346,50 @@ class CoreHarness:
                     ]
                     evict = inside.signal(f"{settled}_evict_halves")[bank]
                     demote = inside.signal(f"{settled}_demote_halves")[bank]
-                    words = Array(Cat(line, heat.as_value(), e, d) for line, heat, e, d in held)
-                    same = Cat(*parts, evict, demote) == words[at]
+                    lines = Array(line for line, _, _, _ in held)
+                    words = Array(Cat(heat.as_value(), e, d) for _, heat, e, d in held)
+                    same = Cat(*parts[1:], evict, demote) == words[at]
+                    if settled != "now_settled":
+                        same &= parts[0] == lines[at]
+                    else:  # the number of a line touched a clock ago is left out
+                        same &= inside.signal("now_touched")[bank] | (parts[0] == lines[at])
                     ready = self._drained[min(number + 1, p.latency)]
                     self._claim(group, f"bank {bank} is what the table holds", ~ready | same)
                     if settled == "read_settled":
                         continue
-                    match = inside.signal(f"{settled}_match")[bank] == (parts[0] == inside.signal(line_name))
-                    self._claim(group, f"bank {bank} is compared", ~ready | match)
+                    hit, free, cold, marked = (
+                        inside.signal(f"{settled}_{told}")[bank] for told in ("hits", "free", "cold", "marked")
+                    )
+                    _, _, _, tracked_half, cold_half = parts
+                    tracked = tracked_half ^ evict
+                    compared = hit == (tracked & (lines[at] == inside.signal(line_name)))
+                    self._claim(group, f"bank {bank} is compared", ~ready | compared)
+                    known = (free == ~tracked) & (marked == (tracked & (cold_half ^ demote)))
+                    self._claim(group, f"bank {bank} is known to be free or marked", ~ready | known)
                     # By the age it has, or will have, when the operation is decided.
                     tracked = Array(self._tracked[bank + p.window * r] for r in range(p.rows))[at]
                     age = Array(self._ages[bank + p.window * r] for r in range(p.rows))[at]
-                    cold = age >= self._t1 if settled == "classified_settled" else age > self._t1
-                    told = inside.signal(f"{settled}_cold")[bank] == cold
-                    self._claim(group, f"bank {bank} is known to be cold", ~self._running | ~tracked | told)
+                    expired = age >= self._t1 if settled == "classified_settled" else age > self._t1
+                    self._claim(
+                        group,
+                        f"bank {bank} is known to be cold",
+                        ~self._running | (cold == (tracked & expired)),
+                    )
+                    if settled == "classified_settled":
+                        ahead = self._blocks["Lifecycle"].ahead
+                        stamp = inside.signal(f"held_touches{bank}_heat_stamp")
+                        told = inside.signal(f"held_age{bank}") == (ahead - stamp)[: len(stamp)]
+                        self._claim(group, f"bank {bank} has its age", ~ready | told)
 
     def _claim_time(self) -> None:
         """Stamps tell the true age of every line without a mark; lines with one are at T-level 0."""
         now = self._blocks["Lifecycle"].now
+        inside = self._inside.block("retirement")
+        warm_from = inside.signal("warm_from") == (now - self._t1)[: len(now)]
+        self._claim("time", "the oldest warm stamp is known", ~self._running | warm_from)
+        self._claim(
+            "time", "it is known on which side of 0", ~self._running | (inside.signal("wraps") == (now < self._t1))
+        )
         inside = self._inside.block("request_lookup")
         last = Cat(inside.signal("last_demote_slot_bank"), inside.signal("last_demote_slot_row"))
         late = inside.signal("last_demote_enable") & (Array(self._ages)[last] > self._t1 + 4)
@@ -434,7 +479,7 @@ class CoreHarness:
         left = Cat(c & ~(self._touch & (self._slot == a)) for a, c in enumerate(cold)).any()
         self._claim("decisions", "EMPTY is exact", ~empty | ~left)
         cold_candidate = Array(cold)[recency.candidate.slot]
-        self._claim("decisions", "a line is cold when it gets its mark", ~recency.demote | cold_candidate)
+        self._claim("decisions", "a line is cold when it gets its mark", ~marks(recency) | cold_candidate)
         none = ~core.tag_tracked & (core.tag_slot == 0) & ~core.spill_valid
         self._claim("decisions", "not active, nothing is tracked", self._active | none)
 
@@ -455,8 +500,8 @@ class CoreHarness:
         cover("untracked while active", core.tag_valid & ~core.tag_tracked & self._active)
         for status in VictimStatus:
             cover(f"evict {status.name}", core.victim_valid & self._active & (core.victim_status == status))
-        cover("touch and evict of one line", recency.pop & self._touch & (self._slot == recency.tail.slot))
-        cover("demotion together with touch", recency.demote & self._touch & (self._slot == recency.candidate.slot))
+        cover("touch and evict of one line", steps(recency) & self._touch & (self._slot == recency.tail.slot))
+        cover("demotion together with touch", marks(recency) & self._touch & (self._slot == recency.candidate.slot))
         cover(
             "a line marked, and its stamp about to alias",
             Cat(

@@ -55,6 +55,16 @@ class Flight:
         return self.valid & (self.slot == slot)
 
 
+def steps(recency: RecencyList) -> Value:
+    """The tail goes on in this clock."""
+    return recency.pop & recency.tail_ready
+
+
+def marks(recency: RecencyList) -> Value:
+    """The candidate goes on in this clock: its line has its mark."""
+    return recency.demote & recency.candidate_ready
+
+
 class ListModel:
     """The abstract list.
 
@@ -149,11 +159,11 @@ class ListModel:
         """Advance the list as the contract sees it."""
         m, recency, decisions = self._m, self._recency, self._decisions
         self.decided.touch(decisions.touch, decisions.slot)
-        self.popped = recency.pop & ~decisions.touched_tail
+        self.popped = steps(recency) & ~decisions.touched_tail
         for slot in self._slots:
             told_age = self.told_ages[slot]
             m.d.sync += told_age.eq(told_age + ~told_age.all())
-            with m.If(recency.demote & (recency.candidate.slot == slot)):
+            with m.If(marks(recency) & (recency.candidate.slot == slot)):
                 m.d.sync += self.marked[slot].eq(1)
             with m.If(self.popped & (recency.tail.slot == slot)):
                 m.d.sync += [self.members[slot].eq(0), self.marked[slot].eq(0)]
@@ -186,7 +196,7 @@ class ListModel:
             m.d.sync += age.eq(age + ~age.all())
             with m.If(self.popped & (recency.tail.slot == slot)):
                 m.d.sync += self.linked[slot].eq(0)
-            with m.If((recency.demote & (recency.candidate.slot == slot)) | (skips & (recency.candidate.slot == slot))):
+            with m.If((marks(recency) & (recency.candidate.slot == slot)) | (skips & (recency.candidate.slot == slot))):
                 m.d.sync += self.passed[slot].eq(1)
             with m.If(linking.is_(slot)):
                 m.d.sync += [
@@ -591,7 +601,7 @@ class ListModel:
         self._claim(
             "oldest",
             "the oldest stamp is no younger",
-            recency.clear | recency.demote | ~Cat(waiting).any() | (recency.oldest_valid & Cat(stamps).any()),
+            recency.clear | marks(recency) | ~Cat(waiting).any() | (recency.oldest_valid & Cat(stamps).any()),
         )
 
     def _claim_contract(self) -> None:
@@ -694,10 +704,10 @@ class ListModel:
         claims.cover("touch of the only line", touch & at_tail & at_head)
         claims.cover(
             "demotion together with a touch of the line",
-            touch & recency.demote & (decisions.slot == recency.candidate.slot),
+            touch & marks(recency) & (decisions.slot == recency.candidate.slot),
         )
         claims.cover("the tail is taken out", self.popped)
-        claims.cover("the tail is touched as it would be taken out", recency.pop & decisions.touched_tail)
+        claims.cover("the tail is touched as it would be taken out", steps(recency) & decisions.touched_tail)
         claims.cover("overtaken tail", self._valid["tail"] & self._overtaken["tail"])
         claims.cover("overtaken candidate", self._valid["candidate"] & self._overtaken["candidate"])
         claims.cover("all slots listed, half of them marked", Cat(self.members).all() & Cat(self.marked[:4]).all())

@@ -6,7 +6,7 @@ from amaranth.hdl import Array, Fragment, Module, Signal
 
 from formal.claims import Claims, constant
 from formal.internals import Internals
-from formal.list_model import AGE_WIDTH, Decisions, ListModel
+from formal.list_model import AGE_WIDTH, Decisions, ListModel, marks, steps
 from formal.register_memory import memories_as_registers
 from kv_asu.links import line_layout
 from kv_asu.params import Params
@@ -58,7 +58,7 @@ class RecencyHarness:
             line.stamp.eq(stamp),
             line.cold_half.eq(half),
             linked.eq(Array(model.members)[slot]),
-            left.eq(step & touched_tail),
+            left.eq(steps(recency) & touched_tail),
         ]
         m.d.comb += [
             recency.clear.eq(clear),
@@ -73,10 +73,9 @@ class RecencyHarness:
         # What the core promises the list (claimed of the core in core_harness).
         marked = Array(model.marked)[recency.tail.slot]
         if not p.list_follows:
-            marked |= demote & (recency.candidate.slot == recency.tail.slot)
+            marked |= marks(recency) & (recency.candidate.slot == recency.tail.slot)
         claims.assume(~(clear & (touch | step | demote)))
-        claims.assume(~demote | recency.candidate_ready)
-        claims.assume(~step | (recency.tail_ready & marked))
+        claims.assume(~steps(recency) | marked)
         limit = constant(m, "limit", AGE_WIDTH)
         claims.assume(~model.due(limit) | demote | clear, group="punctual")
         model.claim_punctual(limit)

@@ -94,7 +94,7 @@ class _Function(wiring.Component):
 def small_counters() -> Iterator[None]:
     """Access counters of :data:`COUNT_WIDTH` bits, in blocks made and elaborated within."""
     with ExitStack() as stack:
-        for module in ("layouts", "lookup", "heat_table", "query", "core", "config_space"):
+        for module in ("layouts", "overlays", "heat_table", "query", "core", "config_space"):
             stack.enter_context(patch(f"kv_asu.{module}.COUNT_WIDTH", COUNT_WIDTH))
         stack.enter_context(patch("kv_asu.t_level.MAX_COUNT", (1 << COUNT_WIDTH) - 1))
         yield

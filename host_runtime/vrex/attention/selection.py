@@ -17,6 +17,8 @@ import numpy.typing as npt
 import torch
 from torch.nn import functional
 
+from kv_asu_firmware.integers import setting
+
 #: Queries a kernel works on at a time.
 TILE = 64
 
@@ -82,8 +84,7 @@ class TokenBudget:
     tokens: int
 
     def __post_init__(self) -> None:
-        if self.tokens < 1:
-            raise ValueError(f"tokens must be at least 1, not {self.tokens!r}")
+        object.__setattr__(self, "tokens", setting("tokens", self.tokens, 1))
 
     def __call__(self, layer: int, weights: torch.Tensor) -> torch.Tensor:
         mass = weights.sum(dim=1, dtype=torch.float64)

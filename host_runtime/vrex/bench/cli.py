@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vrex.options import one_of
+
 if TYPE_CHECKING:
     from vrex.bench.knobs import BenchKnobs
     from vrex.bench.stream import Stream
@@ -20,20 +22,8 @@ EXAMPLES = """Examples:
 - `vrex bench a.parquet b.parquet --json > figures.json`
 """
 
-#: The trace that comes with a checkout.
-DEFAULT_TRACE = Path(__file__).parents[3] / "examples" / "traces" / "bikes.parquet"
-
 TABLES = ("hit-rate", "prefetch", "reuse", "latency", "bytes", "speed", "fidelity")
 _TRANSPORTS = ("rtl", "model")
-
-
-def _one_of(names: tuple[str, ...]) -> Any:
-    def parse(text: str) -> str:
-        if text not in names:
-            raise typer.BadParameter(f"{text!r} is not one of {', '.join(names)}")
-        return text
-
-    return parse
 
 
 def bench(
@@ -43,10 +33,10 @@ def bench(
     ] = None,
     table: Annotated[
         list[str] | None,
-        typer.Option(parser=_one_of(TABLES), metavar="|".join(TABLES), help="Only this table; may be repeated."),
+        typer.Option(parser=one_of(*TABLES), metavar="|".join(TABLES), help="Only this table; may be repeated."),
     ] = None,
     transport: Annotated[
-        str, typer.Option(parser=_one_of(_TRANSPORTS), metavar="|".join(_TRANSPORTS), help="What the core is.")
+        str, typer.Option(parser=one_of(*_TRANSPORTS), metavar="|".join(_TRANSPORTS), help="What the core is.")
     ] = "rtl",
     peers: Annotated[bool, typer.Option(help="Whether the policies of libcachesim take part.")] = True,
     knobs: Annotated[
@@ -61,9 +51,9 @@ def bench(
     """Measure V-Rex against the best other policies on the very same accesses, each figure beside its definition."""
     from rich.console import Console
 
+    from vrex.bench.inputs import DEFAULT_TRACE, open_streams
     from vrex.bench.knobs import FROZEN, BenchKnobs
     from vrex.bench.plot import plot
-    from vrex.bench.stream import Stream
     from vrex.console import stderr
     from vrex.errors import VrexError
     from vrex.extras import need
@@ -80,10 +70,8 @@ def bench(
     check_file(out / "figures.json")
     console = Console()
     figures: dict[str, Any] = {"knobs": vars(frozen), "transport": transport, "traces": {}}
-    for path, clip in _traces(inputs or [DEFAULT_TRACE], frozen, out):
-        stream = Stream(path)
-        clip = clip or _packaged_clip(stream)
-        stream.motion = _motion(stream, clip)
+    for stream, clip in open_streams(inputs or [DEFAULT_TRACE], frozen.trace, out, "vrex bench"):
+        path = stream.path
         wanted = [name for name in TABLES if not table or name in table]
         if "fidelity" in wanted and clip is None:
             wanted.remove("fidelity")
@@ -96,8 +84,7 @@ def bench(
             tables[name] = measured.to_json()
             if not as_json:
                 console.print(measured.text())
-            if name == "hit-rate":
-                plot(measured, out / f"{path.stem}-{name}.png")
+            plot(measured, out / f"{path.stem}-{name}.png")
             with whole_file(out / "figures.json") as scratch:  # after each, so that who stops it keeps what is done
                 scratch.write_text(json.dumps(figures, indent=2) + "\n")
     if as_json:
@@ -119,57 +106,3 @@ def _measure(name: str, stream: Stream, clip: Path | None, knobs: BenchKnobs, tr
         return fidelity_table(clip, knobs, progress_bar)
     measures = (hit_rate_table, prefetch_table, reuse_table, latency_table, bytes_table, speed_table)
     return dict(zip(TABLES, measures, strict=False))[name](stream, knobs, transport, peers, progress_bar)
-
-
-def _packaged_clip(stream: Stream) -> Path | None:
-    """The clip of a trace that was made of a packaged one, if the package is installed."""
-    from vrex.errors import VrexError
-    from vrex.trace.packaged import packaged_file
-
-    distribution, _, version = str(stream.metadata.made.get("clip_from", "")).partition(" ")
-    if not version:
-        return None
-    try:
-        return packaged_file(distribution, str(stream.metadata.made.get("clip"))).path
-    except VrexError:
-        return None
-
-
-def _motion(stream: Stream, clip: Path | None) -> Any:
-    """How much moves in each region, where the clip is at hand; the LSTM does without otherwise."""
-    from vrex.errors import VrexError
-    from vrex.runtime.motion import region_motion
-
-    try:
-        return None if clip is None else region_motion(clip, stream.frames)
-    except VrexError:
-        return None
-
-
-def _traces(inputs: list[Path], knobs: BenchKnobs, out: Path) -> list[tuple[Path, Path | None]]:
-    """The traces, each with its clip if that was given: traces are made of clips once."""
-    import hashlib
-
-    from vrex.console import progress_bar
-    from vrex.errors import VrexError
-    from vrex.trace.maker import Knobs, make_trace
-
-    traces: list[tuple[Path, Path | None]] = []
-    for path in inputs:
-        try:
-            with open(path, "rb") as file:
-                if file.read(4) == b"PAR1":
-                    traces.append((path, None))
-                    continue
-                file.seek(0)
-                digest = hashlib.file_digest(file, "sha256").hexdigest()[:8]
-        except OSError as error:
-            raise VrexError(f"{path}: cannot be read ({error.strerror}); give a trace or a clip") from None
-        given = {**knobs.trace, "layers": tuple(knobs.trace["layers"])}
-        key = hashlib.sha256(repr(sorted(given.items())).encode()).hexdigest()[:8]
-        trace = out / f"{path.stem}-{digest}-{key}.parquet"
-        if not trace.exists():
-            with progress_bar(f"{path.name} to trace", "frames") as bar:
-                make_trace(path, trace, Knobs(**given), f"vrex bench {path.name}", progress=bar)
-        traces.append((trace, path))
-    return traces

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from vrex.options import one_of
+
 EXAMPLES = """Examples:
 
 - `vrex calibrate street.mp4`
@@ -27,12 +29,6 @@ _MEANINGS = {
 _STRUCTURAL = ("TIMEBASE.TICK_SHIFT", "GEOMETRY.LINE_SHIFT")
 
 
-def _preset(text: str) -> str:
-    if text not in _PRESETS:
-        raise typer.BadParameter(f"{text!r} is not one of {', '.join(_PRESETS)}")
-    return text
-
-
 def calibrate(
     video: Annotated[Path | None, typer.Argument(help="A clip, whose motion sets T3.COUNT and T2.COUNT.")] = None,
     trace: Annotated[
@@ -41,7 +37,9 @@ def calibrate(
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(parser=_preset, metavar="|".join(_PRESETS), show_default=False, help="Instead of a clip."),
+        typer.Option(
+            parser=one_of(*_PRESETS), metavar="|".join(_PRESETS), show_default=False, help="Instead of a clip."
+        ),
     ] = None,
     frames: Annotated[int | None, typer.Option(min=2, help="Frames from the clip's start; all unless given.")] = None,
     log2_entries: Annotated[int, typer.Option(min=3, max=16, help="Slots of the core's table, log2.")] = 11,

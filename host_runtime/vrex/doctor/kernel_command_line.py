@@ -109,8 +109,12 @@ def cpu_list(text: str) -> set[int]:
             raise ValueError(f"{part!r} is not a CPU or a range of them")
         first, last, used, group = (int(number) if number else None for number in match.groups())
         assert first is not None
+        if last is not None and last < first:
+            raise ValueError(f"{part!r} ends before it starts")
         if group == 0:
             raise ValueError(f"{part!r} counts in groups of none")
+        if group is not None and used is not None and used > group:
+            raise ValueError(f"{part!r} takes more than there are in a group")
         for cpu in range(first, (first if last is None else last) + 1):
             if group is None or used is None or (cpu - first) % group < used:
                 cpus.add(cpu)

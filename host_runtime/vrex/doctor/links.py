@@ -91,7 +91,9 @@ def _kernel_command_line(machine: Machine) -> Finding:
 
 
 def _set_or_not(name: str, value: str | None) -> str:
-    return f"{name} is not there" if value is None else f"{name}={value}"
+    if value is None:
+        return f"{name} is not there"
+    return f"{name}={value}" if value else f"{name} has no value"
 
 
 def _power_state(machine: Machine) -> Finding:

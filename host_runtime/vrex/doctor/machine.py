@@ -18,6 +18,7 @@ _CMDLINE = "/proc/cmdline"
 _BOOTARGS = "/proc/device-tree/chosen/bootargs"
 _ISOLATED = "/sys/devices/system/cpu/isolated"
 _PCI_DEVICES = "/sys/bus/pci/devices"
+#: What the kernel shows of a config space: all of it, all that a conventional device has, what everybody may read.
 _CONFIG_BYTES, _LEGACY_CONFIG_BYTES, _HEADER_BYTES = 4096, 256, 64
 
 
@@ -197,13 +198,19 @@ class Machine:
             raise NoAnswer(
                 f"no PCI device {self.device}", self._elsewhere or "sudo sh -c 'echo 1 > /sys/bus/pci/rescan'"
             )
-        config = self.tree.read(f"{folder}/config", size=_CONFIG_BYTES)
-        if len(config) < _HEADER_BYTES:
-            raise Malformed(self.config_path, f"{len(config)} bytes, {_CONFIG_BYTES} expected")
+        config = self._config_of(self.device)
         if config[:4] == b"\xff\xff\xff\xff":
             raise NoAnswer("the device reads all ones: it has gone", self.look_again)
         if config[:4] == bytes(4):
             raise NoAnswer("the device reads all zeros", self._elsewhere or "load the core's image and rescan")
+        return config
+
+    def _config_of(self, device: str) -> bytes:
+        path = f"{_PCI_DEVICES}/{device}/config"
+        config = self.tree.read(path, size=_CONFIG_BYTES + 1)
+        if len(config) not in (_HEADER_BYTES, _LEGACY_CONFIG_BYTES, _CONFIG_BYTES):  # compressed, or a dump, say
+            size = f"{len(config)}" if len(config) <= _CONFIG_BYTES else f"more than {_CONFIG_BYTES}"
+            raise Malformed(path, f"{size} bytes, {_CONFIG_BYTES} expected")
         return config
 
     @property
@@ -260,7 +267,7 @@ class Machine:
             return None
         for name in names:
             try:
-                find_core(self.tree.read(f"{_PCI_DEVICES}/{name}/config", size=_CONFIG_BYTES))
+                find_core(self._config_of(name))
             except (NoCore, Undecided):
                 continue
             return f"the core is at {name}: vrex doctor --device {name}"

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from kv_asu.build_options import Build, takes_build
+from kv_asu.build_options import takes_build
+from kv_asu.params import Params
 
 if TYPE_CHECKING:
-    from kv_asu.params import Params
     from vrex.transports.base import Bus
 
 EXAMPLES = """Examples:
@@ -35,7 +35,7 @@ def _transport(text: str) -> str:
 @takes_build
 def mount(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="An empty folder.")],
-    build: Build,
+    params: Params,
     transport: Annotated[
         str, typer.Option(parser=_transport, metavar="|".join(_TRANSPORTS), help="What to serve.")
     ] = "model",
@@ -69,7 +69,7 @@ def mount(
     check_fuse()
     turns = Turns()
     with contextlib.ExitStack() as cleanup:
-        bus = cleanup.enter_context(_open(transport, build.params))
+        bus = cleanup.enter_context(_open(transport, params))
         traffic = Traffic(bus, trace, turns, _warn) if trace else None
 
         def mounted() -> None:

@@ -1,16 +1,20 @@
-"""`vrex run`: a trace or a clip through the whole runtime, a line a frame."""
+"""`vrex run`: a trace, a clip or live frames through the whole runtime, a line a frame."""
 
 from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vrex.options import one_of
+
 if TYPE_CHECKING:
-    from vrex.bench.stream import Stream
+    from vrex.run.live import Live
+    from vrex.run.replay import Replay, Shape
     from vrex.runtime.cache import DynamicRetrievalCache
 
 EXAMPLES = """Examples:
@@ -18,6 +22,8 @@ EXAMPLES = """Examples:
 - `vrex run --frames 8 --residency 0.05`
 - `vrex run street.mp4 --frames 16 --layers 2,6 --kv-cache-reserve-mb 8`
 - `vrex run street.parquet --transport rtl --kv-prefetch-disable --json > run.json`
+- `ffmpeg -i street.mp4 -f rawvideo -pix_fmt yuv420p - | vrex run --yuv 640x360@24 --residency 0.2`
+- `vrex run --camera /dev/video0 --frames 100`
 """
 
 #: What the labels of a frame's line say; the demo, which has no cache, means others by them.
@@ -31,26 +37,26 @@ _TRANSPORTS = ("model", "rtl")
 _DTYPES = {"half": "fp16", "bfloat16": "bf16", "float": "fp32"}
 
 
-def _one_of(*names: str) -> Any:
-    def parse(text: str) -> str:
-        if text not in names:
-            raise typer.BadParameter(f"{text!r} is not one of {', '.join(names)}")
-        return text
-
-    return parse
-
-
 def run(
     source: Annotated[
         Path | None, typer.Argument(help="A trace or a clip; without one, the trace of bikes.mp4.", show_default=False)
     ] = None,
+    yuv: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WxH@RATE", show_default=False, help="Instead: raw yuv420p frames of that size on standard input."
+        ),
+    ] = None,
+    camera: Annotated[
+        Path | None, typer.Option(metavar="DEVICE", show_default=False, help="Instead: a camera, like /dev/video0.")
+    ] = None,
     transport: Annotated[
-        str, typer.Option(parser=_one_of(*_TRANSPORTS), metavar="|".join(_TRANSPORTS), help="What the core is.")
+        str, typer.Option(parser=one_of(*_TRANSPORTS), metavar="|".join(_TRANSPORTS), help="What the core is.")
     ] = "model",
     frames: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Frames from the start; all unless given.")
     ] = None,
-    layers: Annotated[str, typer.Option(help="Of a clip: layers of the model to trace, like 2,6,10.")] = "2,6,10",
+    layers: Annotated[str, typer.Option(help="Of a clip or live frames: layers of the model, like 2,6,10.")] = "2,6,10",
     _retrieval: Annotated[
         bool,
         typer.Option(
@@ -94,7 +100,7 @@ def run(
     ] = None,
     dtype: Annotated[
         str,
-        typer.Option(parser=_one_of(*_DTYPES), metavar="TYPE", help=f"Of keys and values: {', '.join(_DTYPES)}."),
+        typer.Option(parser=one_of(*_DTYPES), metavar="TYPE", help=f"Of keys and values: {', '.join(_DTYPES)}."),
     ] = "half",
     no_heartbeat: Annotated[
         bool, typer.Option("--no-heartbeat", help="Let the DMA engine fall asleep between frames.")
@@ -107,8 +113,10 @@ def run(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object.")] = False,
 ) -> None:
-    """Play a trace or a clip through cache, policy, driver, DMA engine and core; every byte read is checked.
+    """Play a stream through cache, policy, driver, DMA engine and core; every byte read is checked.
 
+    The stream is a trace, a clip, raw frames on standard input or a camera. Of the latter two each frame is worked on
+    as it comes, and memory is bounded by --max-model-len (32,768 tokens, 127 frames, unless that or --frames is given).
     Latency is device time from a frame's first KV to its last read: modelled for an Orin NX with the KV cache on NVMe.
     """
     import math
@@ -118,40 +126,65 @@ def run(
     from vrex.files import check_file, whole_file
 
     need("vrex run", "simpy")
-    from vrex.run.replay import Replay
+    from vrex.errors import VrexError
+    from vrex.run.replay import Replay, Shape, cache_for
+    from vrex.run.sources import open_source
     from vrex.runtime.metrics import LOW_HIT_RATE
+    from vrex.trace.cli import indices
+    from vrex.trace.vit import VIT_S14
 
     numbers = {"kv-cache-reserve-mb": reserve_mb, "residency": residency, "kv-cache-gc-threshold": gc_threshold}
     for name, value in numbers.items():
         if value is not None and math.isnan(value):
             raise typer.BadParameter("nan is not a number", param_hint=f"'--{name}'")
     check_file(*(path for path in (json_lines, prometheus) if path))
-    with tempfile.TemporaryDirectory() as folder:
-        stream, clip = _open(source, frames, layers, Path(folder))
-        if stream.geometry.address_map.dtype != _DTYPES[dtype]:
-            raise typer.BadParameter(f"the stream's KV is {stream.geometry.address_map.dtype}", param_hint="'--dtype'")
-        share = residency
-        if no_retrieval:
-            share = gc_threshold = 1.0
-        cache = _cache(
-            stream, transport, share, reserve_mb, gc_threshold, max_model_len, prefetch_disable, not no_heartbeat
+    share = residency
+    if no_retrieval:
+        share = gc_threshold = 1.0
+    chosen = indices("layers", layers, VIT_S14.layers)
+    prefetch = not (no_retrieval or prefetch_disable)
+
+    def new_cache(shape: Shape) -> DynamicRetrievalCache:
+        if shape.kv.dtype != _DTYPES[dtype]:
+            raise typer.BadParameter(f"the stream's KV is {shape.kv.dtype}", param_hint="'--dtype'")
+        return cache_for(
+            shape,
+            transport,
+            share=share,
+            reserve_mb=reserve_mb,
+            gc_threshold=gc_threshold,
+            prefetch=not prefetch_disable,
+            heartbeat=not no_heartbeat,
         )
-        replay = Replay(stream, cache, tlevel, not (no_retrieval or prefetch_disable))
-        done = []
-        total = min(frames or stream.frames, stream.frames)
+
+    player: Live | Replay
+    clip, total, failure = None, frames, None
+    done = []
+    with tempfile.TemporaryDirectory() as folder:
+        if yuv is not None or camera is not None:
+            player = _live(source, yuv, camera, frames, chosen, max_model_len, new_cache, tlevel, prefetch)
+        else:
+            stream, clip = open_source(source, frames, chosen, Path(folder), "vrex run")
+            player = Replay(stream, new_cache(Shape.of(stream, max_model_len)), tlevel, prefetch)
+            total = min(frames or stream.frames, stream.frames)
         if not as_json:
             typer.echo(MEANINGS)
         with progress_bar("run", "frames") as bar:
             bar(0, total)
-            for frame in replay.run():
-                done.append(frame)
-                if not as_json:
-                    print(frame)
-                bar(len(done), total)
-                if len(done) >= total:
-                    break
-        totals = cache.totals
-        causes = [] if totals.hit_rate >= LOW_HIT_RATE else [_likely_cause(stream, cache, clip)]
+            try:
+                for frame in player.run():
+                    done.append(frame)
+                    if not as_json:
+                        print(frame)
+                    bar(len(done), total)
+                    if len(done) == total:
+                        break
+            except VrexError as error:
+                if not done:
+                    raise
+                failure = error  # after what there is has been told
+        totals = player.cache.totals
+        causes = [] if totals.hit_rate >= LOW_HIT_RATE else [_likely_cause(player, clip)]
     if json_lines:
         with whole_file(json_lines) as scratch:
             scratch.write_text("".join(frame.json_line() + "\n" for frame in done))
@@ -176,75 +209,50 @@ def run(
     for cause in causes:
         warning = f"warning: hit rate under {LOW_HIT_RATE:.0%}: {cause}"
         stderr.print(warning, markup=False, highlight=False, soft_wrap=True)
+    if failure is not None:
+        raise failure
 
 
-def _open(source: Path | None, frames: int | None, layers: str, folder: Path) -> tuple[Stream, Path | None]:
-    """The stream, and its clip if that was given."""
-    from vrex.bench.cli import DEFAULT_TRACE
-    from vrex.bench.stream import Stream
-    from vrex.console import progress_bar
-    from vrex.errors import VrexError
-    from vrex.runtime.motion import region_motion
-    from vrex.trace.cli import indices
-    from vrex.trace.maker import Knobs, make_trace
-    from vrex.trace.vit import VIT_S14
-
-    path = source or DEFAULT_TRACE
-    try:
-        with open(path, "rb") as file:
-            is_trace = file.read(4) == b"PAR1"
-    except OSError as error:
-        raise VrexError(f"{path}: cannot be read ({error.strerror}); give a trace or a clip") from None
-    if is_trace:
-        return Stream(path), None
-    trace = folder / "clip.parquet"
-    with progress_bar(f"{path.name} to trace", "frames") as bar:
-        make_trace(path, trace, Knobs(frames, indices("layers", layers, VIT_S14.layers)), "vrex run", progress=bar)
-    stream = Stream(trace)
-    try:
-        stream.motion = region_motion(path, stream.frames)
-    except VrexError:
-        stream.motion = None  # a coder without motion vectors: the LSTM does without
-    return stream, path
-
-
-def _cache(
-    stream: Stream,
-    transport: str,
-    share: float | None,
-    reserve_mb: float,
-    gc_threshold: float,
+def _live(
+    source: Path | None,
+    yuv: str | None,
+    camera: Path | None,
+    frames: int | None,
+    layers: tuple[int, ...],
     max_model_len: int | None,
-    prefetch_disable: bool,
-    heartbeat: bool,
-) -> DynamicRetrievalCache:
-    from vrex.run.replay import layout_of
-    from vrex.runtime.cache import MIB, DynamicRetrievalCache
-    from vrex.runtime.core_watch import WatchSettings
-    from vrex.transports import open_transport
-    from vrex.transports.base import Bus
+    new_cache: Callable[[Shape], DynamicRetrievalCache],
+    tlevel: int,
+    prefetch: bool,
+) -> Live:
+    """Frames as they come."""
+    import sys
 
-    bus = open_transport(transport)
-    assert isinstance(bus, Bus)
-    kv = layout_of(stream, max_model_len)
-    settings = WatchSettings.of_stream(
-        stream.lines, stream.reads_per_frame, stream.frame_ns, 1 << bus.params.log2_entries
-    )
-    whole = kv.stream_bytes / MIB
-    return DynamicRetrievalCache(
-        kv,
-        bus=bus,
-        reserve_mb=min(reserve_mb, 2 * whole) if share is None else max(share * whole, kv.bytes_per_token / MIB),
-        gc_threshold=gc_threshold,
-        prefetch_share=0.0 if prefetch_disable or share == 1.0 else 0.125,
-        tiles=stream.tiles,
-        grid=stream.geometry.grid,
-        settings=settings,
-        heartbeat=heartbeat,
-    )
+    from vrex.errors import VrexError
+    from vrex.run.live import USUAL_TOKENS, Camera, Live, RawVideo, shape
+    from vrex.trace.packaged import packaged_file
+    from vrex.trace.vit import VIT_S14_FILE, VIT_S14_GRID, QueryKeyModel
+
+    if sum(each is not None for each in (source, yuv, camera)) > 1:
+        raise typer.BadParameter("a stream has one source: a file, --yuv or --camera", param_hint="'SOURCE'")
+    if yuv is not None:
+        try:
+            raw = RawVideo.parse(yuv)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="'--yuv'") from None
+        if sys.stdin.isatty():
+            raise VrexError("standard input is a terminal; pipe raw frames into it, as 'vrex run --help' shows")
+        rate, pictures = raw.rate, raw.pictures(sys.stdin.buffer)
+    else:
+        assert camera is not None
+        device = Camera(camera)
+        rate, pictures = device.rate, device.pictures()
+    per_frame = VIT_S14_GRID.tokens_per_frame
+    tokens = max_model_len or (frames * per_frame if frames else USUAL_TOKENS)
+    model = QueryKeyModel(packaged_file(*VIT_S14_FILE).path, layers, values=True)
+    return Live(pictures, model, layers, rate, new_cache(shape(layers, rate, tokens)), tlevel, prefetch)
 
 
-def _likely_cause(stream: Stream, cache: DynamicRetrievalCache, clip: Path | None) -> str:
+def _likely_cause(player: Live | Replay, clip: Path | None) -> str:
     """Why so much misses: the footage, or near memory that is smaller than what a frame reads."""
     from kv_asu_firmware.residency import Bank
     from vrex.calibrate.clip import measure_clip
@@ -252,12 +260,12 @@ def _likely_cause(stream: Stream, cache: DynamicRetrievalCache, clip: Path | Non
 
     if clip is not None:
         try:
-            found = measure_clip(clip, stream.frames).warnings(clip.name)
+            found = measure_clip(clip, player.cache.totals.frames).warnings(clip.name)
         except VrexError:
             found = []
         if found:
             return found[0]
-    places, wanted = cache.near.capacity(Bank.DEMAND), stream.reads_per_frame
+    places, wanted = player.cache.near.capacity(Bank.DEMAND), player.reads_per_frame
     if places < wanted:
         return (
             f"near memory has {places:,} places, a frame asks for up to {wanted:,} lines; a larger "

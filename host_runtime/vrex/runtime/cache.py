@@ -10,7 +10,7 @@ Nothing is ever dropped or changed: collecting a line forgets a copy.
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,9 +29,11 @@ from vrex.runtime.metrics import FrameMetrics, Totals
 from vrex.runtime.near_memory import Bytes, NearMemory
 from vrex.runtime.policy import ALL, Lines, Predictors, RetrievalPolicy
 from vrex.runtime.templates import Template, visit_order
-from vrex.trace.address_map import LINE_BYTES, AddressMap, LineArray, PatchGrid
+from vrex.runtime.tokenizer import Patch
+from vrex.trace.address_map import LINE_BYTES, AddressMap, LineArray, PatchGrid, each_once
 
 if TYPE_CHECKING:
+    from vrex.registers import Register
     from vrex.transports.base import Bus
 
 MIB = 1 << 20
@@ -112,6 +114,8 @@ class DynamicRetrievalCache:
 
     Attributes
     ----------
+    settings : WatchSettings
+        How the core is programmed.
     frame : FrameMetrics
         Of the present frame.
     totals : Totals
@@ -165,13 +169,13 @@ class DynamicRetrievalCache:
         # The system gives memory for the pages that are written to, so a long stream costs what it holds.
         self._far: Bytes = np.zeros((lines, LINE_BYTES), np.uint8)
         self.near = NearMemory(self._far, self._first_line, places - ahead, ahead)
-        settings = settings or WatchSettings.of_stream(lines, lines, frame_ns, 1 << bus.params.log2_entries)
-        self._watch = CoreWatch(bus, settings)
+        self.settings = settings or WatchSettings.of_stream(lines, lines, frame_ns, 1 << bus.params.log2_entries)
+        self._watch = CoreWatch(bus, self.settings)
         self.env = simpy.Environment()
         self.dma = DmaEngine(self.env, dma)
         if heartbeat:
             self.env.process(self.dma.heartbeat())
-        self._driver = Driver(self._watch.bus, kv, self.near, self.dma, line_shift=settings.line_shift)
+        self._driver = Driver(self._watch.bus, kv, self.near, self.dma, line_shift=self.settings.line_shift)
         order = visit_order(Template.of_attention(kv), kv)
         regions = Regions(kv, grid) if grid is not None and predictors.lstm else None
         self.policy = RetrievalPolicy(kv, tiles, predictors, self._tlevels, order, regions)
@@ -230,20 +234,27 @@ class DynamicRetrievalCache:
         self._begin()
         tokens = first + np.arange(count)
         lines = [self._lines(layer, head, tokens) for head in range(kv.heads)]
-        new = np.unique(np.concatenate(lines))
-        self._check_room(coming := new[~self._has_place(new)])
+        new = each_once(np.concatenate(lines))
+        self._check_room(coming := new[~self._driver.have_place(self._numbers(new))])
         self._make_room(coming)
         for head in range(kv.heads):
             self._write(layer, head, tokens, *(array[head] for array in given))
         self._tokens[layer] = first + count
-        self._driver.admit((new + self._first_line).tolist())
+        self._driver.admit(self._numbers(new))
         self.near.refresh(new)
         for head in range(kv.heads):
             self.policy.write(layer * kv.heads + head, lines[head])
         self.frame.written += len(new)
 
     def swap_in(
-        self, tokens: npt.ArrayLike, layer: int, head: int, min_tlevel: int = 0, *, frame: int | None = None
+        self,
+        tokens: npt.ArrayLike,
+        layer: int,
+        head: int,
+        min_tlevel: int = 0,
+        *,
+        frame: int | None = None,
+        patch: Patch | None = None,
     ) -> SwapIn:
         """Make tokens' lines resident: those that are missing come, and no others.
 
@@ -256,6 +267,8 @@ class DynamicRetrievalCache:
             0 to 3: resident lines of lower T-levels may be collected as soon as they have been read.
         frame : int, optional
             The frame whose queries ask; the present one unless given.
+        patch : Patch, optional
+            Whose tokens they are, if of one row of patches: the driver notes that row as hot when one of them is.
 
         Returns
         -------
@@ -279,23 +292,30 @@ class DynamicRetrievalCache:
         if not len(wanted):
             return SwapIn(0, 0, 0, 0, np.zeros(0, np.uint64))
         self._begin()
-        kept = (places + self._first_line).tolist()
+        kept = self._numbers(places)
         self.near.hold(kept)
         try:
-            self._check_room(coming := places[~self._in_demand_bank(places)], keep=len(places))
+            self._check_room(coming := places[~self._driver.are_in(Bank.DEMAND, kept)], keep=len(places))
             group = layer * self.kv.heads + head
             self._tile = self._tile + 1 if self._visit == (asked_by, group) else 0
             self._visit = asked_by, group
             self.policy.read(asked_by, group, self._tile, places)
             self._make_room(coming)
-            request = Request(0, layer, head, int(wanted[0]), min_tlevel=min_tlevel, frame=asked_by)
+            request = _request(layer, head, int(wanted[0]), min_tlevel, asked_by, patch)
             retrieval = self._retrieve(request, wanted)
         finally:
             self.near.release(kept)
         return self._account(retrieval)
 
     def read(
-        self, layer: int, head: int, tokens: npt.ArrayLike, min_tlevel: int = 0, *, frame: int | None = None
+        self,
+        layer: int,
+        head: int,
+        tokens: npt.ArrayLike,
+        min_tlevel: int = 0,
+        *,
+        frame: int | None = None,
+        patch: Patch | None = None,
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Retrieve tokens, and read them.
 
@@ -303,7 +323,7 @@ class DynamicRetrievalCache:
 
         Parameters
         ----------
-        layer, head, tokens, min_tlevel, frame
+        layer, head, tokens, min_tlevel, frame, patch
             As for `swap_in`.
 
         Returns
@@ -311,7 +331,7 @@ class DynamicRetrievalCache:
         keys, values : numpy.ndarray, shape (n, head size)
             In the order asked for; the very bits that were appended.
         """
-        with self.swap_in(tokens, layer, head, min_tlevel, frame=frame) as held:
+        with self.swap_in(tokens, layer, head, min_tlevel, frame=frame, patch=patch) as held:
             wanted = np.asarray(tokens, np.int64).reshape(-1)
             if not held.lines:
                 empty = np.empty((0, self.kv.head_size), self.element)
@@ -333,8 +353,18 @@ class DynamicRetrievalCache:
         tokens = np.unique(tokens)
         return self.prefetch(tokens[tokens < self._tokens[layer]], layer, head, min_tlevel)
 
-    def prefetch(self, tokens: npt.ArrayLike, layer: int, head: int, min_tlevel: int = 0) -> int:
+    def prefetch(
+        self, tokens: npt.ArrayLike, layer: int, head: int, min_tlevel: int = 0, *, patch: Patch | None = None
+    ) -> int:
         """Begin to bring tokens' missing lines ahead, as far as there is room for lines brought ahead and in the queue.
+
+        Parameters
+        ----------
+        tokens, layer, head, min_tlevel
+            As for `swap_in`; lines below the T-level are left out.
+        patch : Patch, optional
+            Whose tokens they are, if of one row of patches: where that row was hot in the frame before or after, they
+            count as one T-level hotter.
 
         Returns
         -------
@@ -348,7 +378,7 @@ class DynamicRetrievalCache:
         """
         wanted = self._checked_tokens(tokens, layer, head)
         lines = self._lines(layer, head, wanted)
-        missing = lines[~self._has_place(lines)]
+        missing = lines[~self._driver.have_place(self._numbers(lines))]
         # No more than there is room for, in the bank and in the queue; a burst takes an entry, and a line at the least.
         room = min(self.near.capacity(Bank.PREFETCH), len(missing))
         while room and len(self.dma.merge(missing[:room].tolist(), Bank.PREFETCH)) > self.dma.free(Bank.PREFETCH):
@@ -356,21 +386,35 @@ class DynamicRetrievalCache:
         if not room:
             return 0
         first = self.kv.locate_line((missing[:room] + self._first_line).astype(np.uint64)).token
-        request = Request(
-            0, layer, head, int(first[0]), min_tlevel=min_tlevel, flags=Flag.PREFETCH | Flag.NO_WAIT,
-            frame=self.frame.frame,
-        )  # fmt: skip
+        flags = Flag.PREFETCH | Flag.NO_WAIT | (Flag.SPATIAL_BOOST if patch else 0)
+        request = _request(layer, head, int(first[0]), min_tlevel, self.frame.frame, patch, flags)
         try:
             self._retrieve(request, np.unique(first))
         except OSError as error:
             if error.errno != errno.EAGAIN:  # no room after all: what is brought ahead may be left out
                 raise
             return 0
-        queued = missing[self._has_place(missing)].tolist()
+        queued = missing[self._driver.have_place(self._numbers(missing))].tolist()
         self._ahead.update(queued)
         self.frame.prefetched += len(queued)
         self.frame.moved += len(queued)
         return len(queued)
+
+    def tlevels(self, layer: int, head: int, first: int, count: int) -> npt.NDArray[np.uint8]:
+        """T-levels of a run of tokens as the core has them now, 0 to 3: shape (count,).
+
+        Each granule is asked for once, at the query port, which touches nothing; it takes a clock. Of a token's lines
+        the highest counts.
+        """
+        lines = self.kv.lines(layer, head, first + np.arange(count)).astype(np.int64)
+        start = int(lines.min())
+        self._driver.advance_core()
+        levels = self._watch.tlevels(start, int(lines.max()) - start + 1)
+        return np.asarray(levels[lines - start].reshape(count, -1).max(axis=1), np.uint8)
+
+    def registers(self) -> dict[str, Register]:
+        """The core's registers by name; reading changes nothing."""
+        return self._watch.device.registers()
 
     # Time
 
@@ -445,7 +489,11 @@ class DynamicRetrievalCache:
     def _lines(self, layer: int, head: int, tokens: Lines) -> Lines:
         """The lines of tokens, by their place in the stream, each once, ascending."""
         lines = self.kv.lines(layer, head, tokens).ravel().astype(np.int64) - self._first_line
-        return np.unique(lines)
+        return each_once(lines)
+
+    def _numbers(self, places: Lines) -> LineArray:
+        """Line numbers of lines by their place in the stream."""
+        return (places + self._first_line).astype(np.uint64)
 
     def _write(self, layer: int, head: int, tokens: Lines, keys: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
         data = np.concatenate([np.ascontiguousarray(keys), np.ascontiguousarray(values)], axis=1)
@@ -468,14 +516,6 @@ class DynamicRetrievalCache:
 
     def _tlevels(self, first: int, count: int) -> npt.NDArray[np.uint8]:
         return self._watch.tlevels(self._first_line + first, count)
-
-    def _has_place(self, lines: Lines) -> npt.NDArray[np.bool_]:
-        """Of each line, whether it is resident or on its way."""
-        return np.array([self._driver.bank(line + self._first_line) is not None for line in lines.tolist()], bool)
-
-    def _in_demand_bank(self, lines: Lines) -> npt.NDArray[np.bool_]:
-        banks = (self._driver.bank(line + self._first_line) for line in lines.tolist())
-        return np.array([bank is Bank.DEMAND for bank in banks], bool)
 
     def _check_room(self, coming: Lines, keep: int = 0) -> None:
         """See that lines that need a place can have one.
@@ -506,10 +546,9 @@ class DynamicRetrievalCache:
         self._collect_cold(len(coming))
         short = len(coming) - self.near.free(Bank.DEMAND)
         if short > 0:
-            lines = np.array([n for n in self.near.lines(Bank.DEMAND) if not self.near.is_held(n)], np.int64)
-            victims = self.policy.victims(lines - self._first_line, short)
-            for line in (victims + self._first_line).tolist():
-                self.near.collect(line)
+            loose = self.near.loose_lines(Bank.DEMAND)
+            victims = self.policy.victims(loose - self._first_line, short)
+            self.near.collect_all(self._numbers(victims))
             self.frame.evictions += len(victims)
 
     def _collect_cold(self, coming: int) -> None:
@@ -520,11 +559,13 @@ class DynamicRetrievalCache:
             if self.near.capacity(Bank.DEMAND) - self.near.free(Bank.DEMAND) + coming <= most:
                 return
             cold = self._watch.cold_lines(COLD_BATCH)
-            for line in (line for run in cold for line in run):
-                if self.near.bank(line) is Bank.DEMAND and not self.near.is_held(line):
-                    self.near.collect(line)
-                    self.frame.evictions += 1
-                    self.frame.cold_evictions += 1
+            for run in cold:
+                lines = np.arange(run.start, run.stop)
+                lines = lines[self.near.are_in(Bank.DEMAND, lines)]
+                lines = lines[~self.near.are_held(lines)]
+                self.near.collect_all(lines)
+                self.frame.evictions += len(lines)
+                self.frame.cold_evictions += len(lines)
             if len(cold) < COLD_BATCH // 2:  # the list is as good as empty
                 return
 
@@ -549,9 +590,10 @@ class DynamicRetrievalCache:
         asked, found = np.bincount(level, minlength=4), np.bincount(level[hit], minlength=4)
         frame.level_lines = (frame.level_lines + asked).tolist()
         frame.level_hits = (frame.level_hits + found).tolist()
-        ahead = self._ahead.intersection((retrieval.lines.astype(np.int64) - self._first_line).tolist())
-        frame.prefetch_hits += len(ahead)
-        self._ahead -= ahead
+        if self._ahead:
+            ahead = self._ahead.intersection((retrieval.lines.astype(np.int64) - self._first_line).tolist())
+            frame.prefetch_hits += len(ahead)
+            self._ahead -= ahead
         hits = int(hit.sum())
         frame.lines += lines
         frame.hits += hits
@@ -559,6 +601,16 @@ class DynamicRetrievalCache:
         frame.retrievals_ns.append(retrieval.device_time_ns)
         frame.queue_depth = max(frame.queue_depth, self.dma.depth)
         return SwapIn(lines, hits, lines - hits, retrieval.device_time_ns, retrieval.lines[hit], retrieval)
+
+
+def _request(
+    layer: int, head: int, first: int, min_tlevel: int, frame: int, patch: Patch | None, flags: int = 0
+) -> Request:
+    """What the driver is asked. A token without a place in its picture names no patch."""
+    request = Request(0, layer, head, first, min_tlevel=min_tlevel, flags=flags, frame=frame)
+    if patch is None or patch.patch_row < 0:
+        return request
+    return replace(request, frame=patch.frame_id, patch_row=patch.patch_row, patch_column=patch.patch_col)
 
 
 def _element(kv: AddressMap, element: npt.DTypeLike | None) -> np.dtype[Any]:

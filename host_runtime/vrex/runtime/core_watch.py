@@ -44,6 +44,8 @@ class WatchSettings:
     t3_count, t2_count : int
     coarser : int
         Log2 of the clocks that a simulated one stands for.
+    ages : tuple of int
+        T3.AGE, T2.AGE and T1.AGE, in ticks.
     """
 
     line_shift: int
@@ -51,9 +53,21 @@ class WatchSettings:
     t3_count: int
     t2_count: int
     coarser: int
+    ages: tuple[int, int, int] = AGES
 
     @classmethod
-    def of_stream(cls, lines: int, reads_per_frame: int, frame_ns: int, entries: int) -> WatchSettings:
+    def of_stream(
+        cls,
+        lines: int,
+        reads_per_frame: int,
+        frame_ns: int,
+        entries: int,
+        *,
+        line_shift: int | None = None,
+        tick_shift: int | None = None,
+        counts: tuple[int, int] = COUNTS,
+        ages: tuple[int, int, int] = AGES,
+    ) -> WatchSettings:
         """The smallest granule with which the stream's lines fit the table, and a tick of 1/25 frame or a little more.
 
         Parameters
@@ -66,18 +80,26 @@ class WatchSettings:
             From one frame to the next.
         entries : int
             Slots of the table.
+        line_shift, tick_shift : int, optional
+            Instead of what follows from the stream.
+        counts : tuple of int
+            Touches (T3, T2) of one line; a granule's are as many for each of its lines.
+        ages : tuple of int
         """
-        line_shift = min(smallest_granule(lines, entries), MOST_LINE_SHIFT)
+        if line_shift is None:
+            line_shift = min(smallest_granule(lines, entries), MOST_LINE_SHIFT)
         shift = line_shift - LINE_BITS
-        tick = max(0, -(-frame_ns // (CLOCK_NS * TICKS_PER_FRAME)) - 1).bit_length()
+        if tick_shift is None:
+            tick = max(0, -(-frame_ns // (CLOCK_NS * TICKS_PER_FRAME)) - 1).bit_length()
+            tick_shift = min(tick, MOST_TICK_SHIFT)
         coarser = max(0, (frame_ns // (2 * CLOCK_NS * max(1, reads_per_frame))).bit_length() - 1)
-        tick = min(tick, MOST_TICK_SHIFT)
         return cls(
             line_shift=line_shift,
-            tick_shift=tick,
-            t3_count=min(COUNTS[0] << shift, 0xFFFF),
-            t2_count=min(COUNTS[1] << shift, 0xFFFF),
-            coarser=min(coarser, tick),
+            tick_shift=tick_shift,
+            t3_count=min(counts[0] << shift, 0xFFFF),
+            t2_count=min(counts[1] << shift, 0xFFFF),
+            coarser=min(coarser, tick_shift),
+            ages=ages,
         )
 
 
@@ -151,6 +173,8 @@ class CoreWatch:
 
     Attributes
     ----------
+    device : KvAsu
+        The core as a script uses it.
     bus : SlowClock
         The core as a driver uses it.
 
@@ -165,12 +189,15 @@ class CoreWatch:
         from vrex.registers import Decay
 
         self.settings = settings
-        device = KvAsu(bus)
+        self.device = device = KvAsu(bus)
         device.disable()
         device.tick_shift = settings.tick_shift - settings.coarser
         device.granule = 1 << settings.line_shift
         device.decay = Decay.HALVE
         device.write_fields({"T3.COUNT": settings.t3_count, "T2.COUNT": settings.t2_count})
+        if settings.ages != AGES:  # which stand after reset
+            t3, t2, t1 = (age << device.tick_shift for age in settings.ages)
+            device.set_thresholds(t3_age=t3, t2_age=t2, t1_age=t1)
         device.enable()
         self.bus = SlowClock(bus, settings.coarser)
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vrex.trace.address_map import PatchGrid
+
+if TYPE_CHECKING:
+    from vrex.runtime.cache import DynamicRetrievalCache
 
 
 class Patch(NamedTuple):
@@ -48,6 +51,31 @@ class TaggedTokens:
             for index, patch in enumerate(self.patches)
             if patch and patch.frame_id == frame_id and patch_row in (None, patch.patch_row)
         ]
+
+    def prefetch(
+        self, cache: DynamicRetrievalCache, frame_id: int, patch_row: int | None = None, min_tlevel: int = 2
+    ) -> int:
+        """Begin to bring a frame's tokens ahead, or those of one of its rows of patches, in all layers and heads.
+
+        Row by row, so that a row that was hot in the frame before or after counts as one T-level hotter. Tokens that a
+        layer does not hold yet are left out.
+
+        Returns
+        -------
+        int
+            Lines that are on their way now because of it.
+        """
+        rows = {patch.patch_row: patch for patch in self.patches if patch and patch.frame_id == frame_id}
+        begun = 0
+        for row, patch in rows.items():
+            if patch_row not in (None, row):
+                continue
+            tokens = self.tokens_of(frame_id, row)
+            for layer in range(cache.kv.layers):
+                held = [token for token in tokens if token < cache.tokens(layer)]
+                for head in range(cache.kv.heads):
+                    begun += cache.prefetch(held, layer, head, min_tlevel, patch=patch) if held else 0
+        return begun
 
 
 class FrameAwareTokenizer:

@@ -27,6 +27,9 @@ EXAMPLES = """Examples:
 #: The transports that start from reset, by themselves.
 _TRANSPORTS = ("model", "rtl")
 
+#: Where Verilog for ``--verilog`` comes from.
+_WRITE_IT = "write it with `kv-asu verilog --full-config-space`"
+
 
 def _transport(text: str) -> str:
     if text not in _TRANSPORTS:
@@ -130,9 +133,12 @@ def _opener(transport: str, reader: SessionReader, verilog: Path | None) -> Call
 
     from vrex.transports.rtl import RtlTransport
 
-    rtl = RtlTransport(params, verilog=None if verilog is None else _text(verilog))
+    try:
+        rtl = RtlTransport(params, verilog=None if verilog is None else _text(verilog))
+    except VrexError as error:
+        raise error if verilog is None else VrexError(f"{verilog}: {error}") from None
     if rtl.core.read(0, 4) is None:
-        raise VrexError(f"{verilog}: no config space around the core: write the whole function (kv_asu.whole_function)")
+        raise VrexError(f"{verilog}: no config space around the core; {_WRITE_IT}")
 
     def fresh() -> Bus:
         rtl.power_up()
@@ -142,10 +148,13 @@ def _opener(transport: str, reader: SessionReader, verilog: Path | None) -> Call
 
 
 def _text(verilog: Path) -> str:
+    """What is in the file; `VrexError` says what is wrong with it."""
     try:
         return verilog.read_text()
-    except (OSError, UnicodeError) as error:
-        raise VrexError(f"{verilog}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    except UnicodeError:
+        raise VrexError(f"is no text; {_WRITE_IT}") from None
+    except OSError as error:
+        raise VrexError(f"cannot be read ({error.strerror}); {_WRITE_IT}") from None
 
 
 def _cut(reader: SessionReader, result: Replay, transport: str, verilog: Path | None, budget: int) -> Cut:

@@ -12,7 +12,7 @@ from kv_asu.params import Params
 from vrex.files import whole_file
 from vrex.registers import CTRL_OFFSET, REGISTERS
 from vrex.session.format import SessionMetadata, SessionWriter
-from vrex.session.operation import Operation, Step, duration
+from vrex.session.operation import Operation, Step
 
 _TEST = '''\
 """{what}
@@ -77,7 +77,7 @@ def write_session(path: Path, steps: Sequence[Step], params: Params) -> None:
     writer = SessionWriter(path, SessionMetadata(params, "model"))
     for step in steps:
         writer.append(step)
-    writer.finish(steps[-1].clock + duration(steps[-1].operation, params))
+    writer.finish()
 
 
 def write_test(prefix: Path, operations: Iterable[Operation], params: Params, what: str, session: str) -> Path:

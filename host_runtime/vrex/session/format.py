@@ -26,9 +26,10 @@ import pyarrow.parquet as pq
 
 import kv_asu
 from kv_asu.params import Params
+from kv_asu_firmware.integers import setting
 from vrex.errors import VrexError
 from vrex.files import whole_file
-from vrex.session.operation import KINDS, PORTS, Answer, Operation, Step
+from vrex.session.operation import KINDS, PORTS, Answer, Operation, Step, duration
 
 #: A reader takes any minor version of its own major one.
 VERSION = (1, 0)
@@ -87,7 +88,8 @@ class SessionMetadata:
     program : str
         The version of this software.
     calls, commands, clocks : int
-        Calls on the bus, commands on its ports, and clocks from reset to the end; counted by the writer.
+        Calls on the bus, commands on its ports, and clocks from reset to the end of the last call; counted by the
+        writer.
     """
 
     params: Params
@@ -104,7 +106,7 @@ class SessionMetadata:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> SessionMetadata:
         """The inverse of `to_json`; raises ValueError, TypeError, KeyError or OverflowError when it makes no sense."""
-        counts = {name: int(data[name]) for name in ("calls", "commands", "clocks")}
+        counts = {name: setting(name, data[name], 0) for name in ("calls", "commands", "clocks")}
         return cls(Params(**data["params"]), str(data["transport"]), str(data["program"]), **counts)
 
 
@@ -163,22 +165,16 @@ class SessionWriter:
             counted,
             calls=counted.calls + len(self._pending),
             commands=counted.commands + self._pending_commands,
+            clocks=_end(self._pending[-1], counted.params),
         )
         self._pending, self._pending_commands = [], 0
 
-    def finish(self, clocks: int) -> None:
-        """Write what is pending, and the metadata: the file is there then, unless writing has failed before.
-
-        Parameters
-        ----------
-        clocks : int
-            Clocks from reset to the end.
-        """
+    def finish(self) -> None:
+        """Write what is pending, and the metadata: the file is there then, unless writing has failed before."""
         if self._failure:
             return
         if self._pending:
             self._flush()
-        self._metadata = replace(self._metadata, clocks=clocks)
         with self._nothing_on_failure():
             self._parquet.add_key_value_metadata({_KEY.decode(): json.dumps(self._metadata.to_json())})
         self._stack.close()
@@ -302,8 +298,9 @@ class SessionReader:
         Raises
         ------
         SessionError
-            A part of the file is damaged, or holds what no recorder writes.
+            A part of the file is damaged, or holds what no recorder writes; at the end: it is not as long as it says.
         """
+        commands = clocks = 0
         for group in range(self._parquet.metadata.num_row_groups):
             try:
                 steps = _steps(self._parquet.read_row_group(group, columns=_SCHEMA.names), self.metadata)
@@ -313,6 +310,15 @@ class SessionReader:
                     "copy it again, or record it again"
                 ) from None
             yield from steps
+            if steps:
+                commands += sum(step.operation.commands for step in steps)
+                clocks = _end(steps[-1], self.metadata.params)
+        for what, said, held in (
+            ("commands", self.metadata.commands, commands),
+            ("clocks", self.metadata.clocks, clocks),
+        ):
+            if said != held:
+                raise SessionError(f"{self.path}: says {said} {what} and holds {held}; record it again")
 
     def close(self) -> None:
         """Close the file."""
@@ -323,6 +329,11 @@ class SessionReader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _end(step: Step, params: Params) -> int:
+    """The clock after a step."""
+    return step.clock + duration(step.operation, params)
 
 
 def _steps(table: pa.Table, metadata: SessionMetadata) -> list[Step]:

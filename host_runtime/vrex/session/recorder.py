@@ -43,13 +43,13 @@ class Recorder(Relay):
         super().__init__(bus)
         self._writer = SessionWriter(path, SessionMetadata(bus.params, bus.name))
         # Also when nobody closes it: at the latest when the interpreter ends.
-        self._unclosed = weakref.finalize(self, _finish_unasked, self._writer, bus)
+        self._unclosed = weakref.finalize(self, _finish_unasked, self._writer)
 
     def close(self) -> None:
         """Finish the file and give back the bus."""
         try:
             if self._unclosed.detach():
-                self._writer.finish(self.bus.clock)
+                self._writer.finish()
         finally:
             super().close()
 
@@ -62,8 +62,8 @@ class Recorder(Relay):
         return step.answer
 
 
-def _finish_unasked(writer: SessionWriter, bus: Bus) -> None:
+def _finish_unasked(writer: SessionWriter) -> None:
     try:
-        writer.finish(bus.clock)
+        writer.finish()
     except VrexError as error:  # with nobody left to catch it
         print(f"vrex: {error}", file=sys.stderr)

@@ -11,12 +11,13 @@ is what lets a template describe a whole attention layer's reads by a base, stri
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from kv_asu.params import LINE_BITS
+from kv_asu_firmware.integers import setting
 
 LINE_BYTES = 1 << LINE_BITS
 
@@ -29,6 +30,13 @@ DEFAULT_BASE = 0x8000_0000
 
 IntArray = npt.NDArray[np.int64]
 LineArray = npt.NDArray[np.uint64]
+N = TypeVar("N", np.int64, np.uint64)
+
+
+def each_once(numbers: npt.NDArray[N]) -> npt.NDArray[N]:
+    """Numbers, each once and ascending: shape (n,). What is so already, as most are, is given back as it is."""
+    flat = numbers.reshape(-1)
+    return flat if (flat[1:] > flat[:-1]).all() else np.unique(flat)
 
 
 class Place(NamedTuple):
@@ -63,8 +71,9 @@ class AddressMap:
 
     Raises
     ------
-    ValueError
-        A number is below 1, the type is unknown, or streams are unaligned, overlap or leave the 64-bit address space.
+    TypeError, ValueError
+        A number is no integer; it is below 1, the type is unknown, or streams are unaligned, overlap or leave the
+        64-bit address space.
 
     Examples
     --------
@@ -84,13 +93,12 @@ class AddressMap:
 
     def __post_init__(self) -> None:
         for name in ("layers", "heads", "head_size", "max_tokens"):
-            value = getattr(self, name)
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value!r}")
+            object.__setattr__(self, name, setting(name, getattr(self, name), 1))
         if self.dtype not in DTYPE_BYTES:
             raise ValueError(f"dtype must be one of {', '.join(DTYPE_BYTES)}, not {self.dtype!r}")
         if not self.bases:
             raise ValueError("bases must name at least one stream's address, not ()")
+        object.__setattr__(self, "bases", tuple(setting("a stream's base", base, 0) for base in self.bases))
         end = 0
         for base in sorted(self.bases):
             if base % LINE_BYTES:

@@ -158,29 +158,97 @@ def info(
     Console().print(table)
 
 
-@app.command("import", epilog=_examples("vrex trace import w01.oracleGeneral.zst -o w01.parquet --time-unit s"))
+#: Formats that are imported, and the ends of names by which CSV is known.
+_FORMATS = ("oracle-general", "csv")
+_CSV_ENDS = (".csv", ".tsv", ".txt")
+
+
+@app.command(
+    "import",
+    epilog=_examples(
+        "vrex trace import w01.oracleGeneral.zst -o w01.parquet --time-unit s",
+        "vrex trace import accesses.csv -o accesses.parquet --radix 16",
+        "vrex trace import ila.csv -o ila.parquet --address araddr --valid arvalid --valid arready --period 4",
+        "vrex trace import digital.csv -o bus.parquet --address D0..D31 --valid VALID --clock CLK",
+    ),
+)
 def import_(
-    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="An oracleGeneral file, plain or .zst.")],
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="An oracleGeneral file, plain or .zst, or CSV.")],
     output: OutputOption,
-    time_unit: TimeUnitOption = "us",
+    format_: Annotated[
+        str | None,
+        typer.Option("--format", metavar="|".join(_FORMATS), show_default=False, help="What it is; else by its name."),
+    ] = None,
+    time_unit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="UNIT",
+            show_default=False,
+            help="What times count: us unless given, ms or s (oracleGeneral); ps, ns, us, ms or s where a CSV's header "
+            "does not tell.",
+        ),
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", show_default=False, help="CSV: addresses; D0..D31 for bits, lowest first."),
+    ] = None,
+    time: Annotated[str | None, typer.Option(metavar="COLUMN", show_default=False, help="CSV: times.")] = None,
+    valid: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", show_default=False, help="CSV: rows count where it is 1; may be repeated."),
+    ] = None,
+    clock: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", show_default=False, help="CSV: only rows in which it has risen count."),
+    ] = None,
+    period: Annotated[
+        float | None,
+        typer.Option(metavar="NS", min=0.001, max=1e9, show_default=False, help="CSV without times: from row to row."),
+    ] = None,
+    radix: Annotated[int, typer.Option(metavar="10|16", help="CSV: of addresses without 0x.")] = 10,
     as_json: JsonOption = False,
 ) -> None:
-    """Turn a libCacheSim trace (oracleGeneral) into ours: object ids become line numbers.
+    """Turn a libCacheSim trace (oracleGeneral) or a CSV file into ours.
 
-    A file whose length is no multiple of 24 bytes, whose times run backwards, or whose next accesses are not ahead of
-    their records (counted from 1 or from 0; -1, -2 and 2^63 - 1 are none) is refused. Ids and sizes are not checked.
+    oracleGeneral: object ids become line numbers. A file whose length is no multiple of 24 bytes, whose times run
+    backwards, or whose next accesses are not ahead of their records (counted from 1 or from 0; -1, -2 and 2^63 - 1 are
+    none) is refused. Ids and sizes are not checked.
+
+    CSV: a table with a header, as sigrok and PulseView, Saleae's Logic and Vivado's ILA export it, too. Columns are
+    named as in the header, or by their number from 1; without, address, addr or araddr (or line: line numbers), time
+    and valid are looked for. Columns frame, layer, head and tile are taken over.
     """
-    unit = _time_unit(time_unit)
     from vrex.console import progress_bar
-    from vrex.trace.oracle_general import import_oracle_general
 
-    with progress_bar("importing", "records") as bar:
-        metadata = import_oracle_general(source, output, unit, bar)
-    cut = metadata.made["ids_cut_to_56_bits"]
+    if format_ not in (None, *_FORMATS):
+        raise typer.BadParameter(f"{format_!r} is not one of {', '.join(_FORMATS)}", param_hint="'--format'")
+    if radix not in (10, 16):
+        raise typer.BadParameter(f"{radix} is not 10 or 16", param_hint="'--radix'")
+    if (format_ or ("csv" if source.suffix.lower() in _CSV_ENDS else "")) == "csv":
+        from vrex.trace.csv_import import UNITS, Columns, import_csv
+
+        if time_unit not in (None, *UNITS):
+            raise typer.BadParameter(f"{time_unit!r} is not one of {', '.join(UNITS)}", param_hint="'--time-unit'")
+        if period is not None and (math.isnan(period) or time is not None):
+            raise typer.BadParameter("must be a number, and is for files without --time", param_hint="'--period'")
+        columns = Columns(address, time, tuple(valid or ()), clock, time_unit, period, radix)
+        with progress_bar("importing", "bytes") as bar:
+            metadata = import_csv(source, output, columns, bar)
+        note = f" of {metadata.made['rows']:,} rows"
+    else:
+        given = {"address": address, "time": time, "valid": valid, "clock": clock, "period": period}
+        if wrong := [name for name, value in given.items() if value is not None]:
+            raise typer.BadParameter("is for CSV; add --format csv", param_hint=f"'--{wrong[0]}'")
+        unit = _time_unit(time_unit or "us")
+        from vrex.trace.oracle_general import import_oracle_general
+
+        with progress_bar("importing", "records") as bar:
+            metadata = import_oracle_general(source, output, unit, bar)
+        cut = metadata.made["ids_cut_to_56_bits"]
+        note = f" ({cut:,} ids cut to their low 56 bits)" if cut else ""
     if as_json:
         typer.echo(json.dumps(metadata.to_json(), indent=2))
     else:
-        note = f" ({cut:,} ids cut to their low 56 bits)" if cut else ""
         typer.echo(f"{output}: {metadata.accesses:,} accesses{note}")
 
 

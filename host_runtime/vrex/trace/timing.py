@@ -105,6 +105,11 @@ class PacedClock:
         self._now_ps = 0
         self.late_frames = 0
 
+    @property
+    def now_ns(self) -> int:
+        """The present nanosecond, rounded down."""
+        return self._now_ps // PS_PER_NS
+
     def start_frame(self, frame: int) -> None:
         """Begin a frame when it arrives, or at once if it arrived while the one before was still running."""
         arrives_ps = int(frame * PS_PER_S / self._frame_rate)

@@ -75,15 +75,20 @@ class Clip:
             for index, frame in enumerate(container.decode(stream)):
                 if index == count:
                     return
-                short = min(frame.width, frame.height)
-                scaled = np.asarray(
-                    frame.reformat(
-                        width=round(frame.width * size / short),
-                        height=round(frame.height * size / short),
-                        format="rgb24",
-                        interpolation="BICUBIC",
-                    ).to_ndarray(),
-                    np.uint8,
-                )
-                top, left = (scaled.shape[0] - size) // 2, (scaled.shape[1] - size) // 2
-                yield scaled[top : top + size, left : left + size]
+                yield middle_square(frame, size)
+
+
+def middle_square(frame: av.VideoFrame, size: int) -> Picture:
+    """A frame scaled to `size` on its short side and cut to the square in its middle, in RGB."""
+    short = min(frame.width, frame.height)
+    scaled = np.asarray(
+        frame.reformat(
+            width=round(frame.width * size / short),
+            height=round(frame.height * size / short),
+            format="rgb24",
+            interpolation="BICUBIC",
+        ).to_ndarray(),
+        np.uint8,
+    )
+    top, left = (scaled.shape[0] - size) // 2, (scaled.shape[1] - size) // 2
+    return scaled[top : top + size, left : left + size]

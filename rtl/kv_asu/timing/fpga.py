@@ -99,8 +99,8 @@ def measure(points: Iterable[Point], seeds: tuple[int, ...], jobs: int, say: too
     tools.need(*_TOOLS)
     versions = {name: version(name) for name in _TOOLS}
     texts = {point: emit(point.params) for point in points}
-    folders = {point: _folder(texts[point], versions) for point in texts}
-    work = [(point, seed) for seed in seeds for point in texts]
+    folders = {point: _folder(texts[point], versions, ecp5.FLOW) for point in texts}
+    work = [(point, seed) for point in texts for seed in seeds]
 
     def synthesis(point: Point) -> ecp5.Ports:
         def make() -> ecp5.Ports:

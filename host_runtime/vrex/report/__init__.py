@@ -1,0 +1,1 @@
+"""`vrex report`: one self-contained HTML page of a run."""
