@@ -107,7 +107,7 @@ def test_help_shows_examples_and_code_0(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     "command",
     ["", "trace make", "trace info", "trace import", "trace export", "doctor", "regs list", "regs get", "regs set",
-     "regs watch", "replay", "mount", "run", "calibrate", "bench", "train"],
+     "regs watch", "replay", "mount", "run", "calibrate", "bench", "train", "sweep", "report"],
 )  # fmt: skip
 def test_help_names_every_option_in_full(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
