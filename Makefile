@@ -24,7 +24,7 @@ help:  ## List these targets
 	@echo "V-Rex. Needs python3 (3.11 or newer), make and a C++ compiler; everything else goes into .venv."
 	@echo
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r name text; do \
-		printf '%-18s %s\n' "$$name" "$$text"; done
+		printf '%-20s %s\n' "$$name" "$$text"; done
 	@echo
 	@echo "  PYTHON=python3.12 or CXX=clang++ on the command line choose another interpreter or compiler."
 

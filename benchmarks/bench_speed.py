@@ -23,9 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from kv_asu.command_line import Parser, waiting, whole_number
+from kv_asu.command_line import Parser, whole_number
 from kv_asu.params import Params
 from kv_asu.register_map import REGISTERS
+from kv_asu.waiting import waiting
 from kv_asu_firmware.golden import KvAsuGolden
 from kv_asu_sim.compiled import BuildError, CompiledCore
 from kv_asu_sim.runner import BenchFailed, SimulatorMissing, check_cocotb, run

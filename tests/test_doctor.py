@@ -482,6 +482,9 @@ def test_one_fault(fault: Fault, tmp_path: Path, capsys: pytest.CaptureFixture[s
     out = capsys.readouterr().out
     inactive = link is not None or "core-status" in fault.finds
     assert f"\nKV-ASU Status: {'INACTIVE (' if inactive else 'ACTIVE'}" in out
+    for state, what in ((FAIL, "to repair"), (UNKNOWN, "not decided")):
+        count = sum(check.state == state for check in report.checks)
+        assert (f"\n{count} {what}\n" in out) == bool(count)
     if link is not None:
         title = link.replace("-", " ")
         assert f"\nKV-ASU Status: INACTIVE ({title}: " in out
@@ -1192,3 +1195,11 @@ def test_the_doctor_and_the_host_find_the_same_capability(
             assert find_core(config).id.magic != 0x4B56
         return
     assert find_core(config).ctrl_offset == base
+
+
+def test_a_mounts_tree_is_no_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "devices" / "0000:00:02.0").mkdir(parents=True)
+    assert main(["doctor", "--root", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert f"'vrex regs dump --root {tmp_path}' reads the device in it" in error
+    assert error.count("\n") == 1

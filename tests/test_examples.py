@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kv_asu import assertions
 from kv_asu.cli import main as kv_asu
 from kv_asu.lint import WAIVERS, _verilator
 from kv_asu.params import Params
@@ -93,5 +95,68 @@ def test_the_amaranth_design(tmp_path: Path) -> None:
     script, output = EXAMPLES / "amaranth_design" / "prefetcher.py", tmp_path / "prefetcher.v"
     command = [sys.executable, str(script), "-o", str(output)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert (done.returncode, done.stdout) == (0, "wanted: 0x80000100\n"), done.stderr
+    said = f"wanted: 0x80000100\nwriting the Verilog, some seconds ...\n{output}\n"
+    assert (done.returncode, done.stdout) == (0, said), done.stderr
     assert re.search(r"^module top\(", output.read_text(), re.MULTILINE)
+
+
+PAGE = (EXAMPLES.parent / "docs" / "assertions.md").read_text()
+
+#: Drives nothing but a request, which is unknown when asked for.
+_TB = """
+module tb;
+  reg clk = 0, rst = 1, read_valid = 0;
+  always #1 clk = !clk;
+  snooper dut (
+    .clk(clk), .rst(rst), .read_valid(read_valid), .read_address(64'd0), .write_valid(1'b0), .write_address(64'd0),
+    .write_ready(), .query_valid(1'b0), .query_addr(64'd0), .query_min_tlevel(2'd0), .query_boost(1'b0),
+    .evict_valid(1'b0), .cfg_ext_read_received(1'b0), .cfg_ext_write_received(1'b0), .cfg_ext_register_number(10'd0),
+    .cfg_ext_function_number(8'd0), .cfg_ext_write_data(32'd0), .cfg_ext_write_byte_enable(4'd0));
+  initial begin
+    #10 rst = 0;
+    #10 read_valid = $test$plusargs("unknown") ? 1'bx : 1'b1;
+    #10 $finish;
+  end
+endmodule
+"""
+
+
+@pytest.fixture(scope="module")
+def asserted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what docs/assertions.md begins from: the two files, and a design around the core."""
+    folder = tmp_path_factory.mktemp("asserted")
+    params = Params(log2_entries=4, window=4)
+    (folder / "build").mkdir()
+    (folder / "build" / "kv_asu.sv").write_text(verilog(params))
+    (folder / "build" / "kv_asu_assertions.sv").write_text(assertions.emit(params))
+    shutil.copy(EXAMPLES / "own_bench" / "snooper.sv", folder)
+    (folder / "tb.sv").write_text(_TB)
+    return folder
+
+
+def page_command(program: str) -> list[str]:
+    (line,) = re.findall(rf"^{program} .*", PAGE, re.MULTILINE)
+    return shlex.split(line)
+
+
+def test_assertions_bind_as_the_page_says(asserted: Path) -> None:
+    """Compiled in one go, and nothing is made of them: the bind finds its module and its pins."""
+    command, environment = _verilator()
+    words = ["--lint-only" if word == "--binary" else word for word in page_command("verilator")[1:]]
+    done = subprocess.run(
+        [*command, *words, "snooper.sv"],
+        cwd=asserted, env=environment, capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@needs_icarus
+def test_assertions_in_icarus_as_the_page_says(asserted: Path) -> None:
+    found = subprocess.run(page_command("sed"), cwd=asserted, capture_output=True, text=True, check=True).stdout
+    assert found.startswith("kv_asu_assertions #(")
+    top = asserted / "snooper.sv"
+    top.write_text(top.read_text().replace("kv_asu asu (.*);", f"kv_asu asu (.*);\n{found}"))
+    subprocess.run(page_command("iverilog"), cwd=asserted, check=True, capture_output=True, timeout=300)
+    for plus, failed in (([], False), (["+unknown"], True)):
+        done = subprocess.run([*page_command("vvp"), *plus], cwd=asserted, capture_output=True, text=True, check=True)
+        assert ("Assertion failed in tb" in done.stdout + done.stderr) == failed, done.stdout

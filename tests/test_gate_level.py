@@ -39,7 +39,7 @@ def test_the_models_that_a_netlist_uses() -> None:
 def test_a_netlist_answers_like_the_model(target: gate_level.Target, stages: tuple[int, int], tmp_path: Path) -> None:
     params = Params(log2_entries=3, window=2, hash_stages=stages[0], table_stages=stages[1])
     text = target(params, tmp_path, tools.silent)
-    gate_level.run(text, params, ["random_mix", "churn", "life_cycle"], 2000, SEED, tools.silent)
+    gate_level.run(text, params, ["random_mix", "churn", "life_cycle"], 2000, SEED)
 
 
 @pytest.mark.slow
@@ -50,4 +50,4 @@ def test_a_faulty_netlist_does_not(tmp_path: Path) -> None:
     assert found
     faulty = text.replace(found[0], f"assign {found[1]} = {found[2]} | {found[3]};")
     with pytest.raises(Difference):
-        gate_level.run(faulty, PARAMS, ["random_mix"], 2000, SEED, tools.silent)
+        gate_level.run(faulty, PARAMS, ["random_mix"], 2000, SEED)

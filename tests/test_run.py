@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import vrex.run.replay
+from kv_asu.installing import way_out
 from small_streams import write_stream
 from vrex.bench.stream import Birth, Stream
 from vrex.cli import main
@@ -45,12 +51,35 @@ def test_lines_for_people(trace: Path, tmp_path: Path, capsys: pytest.CaptureFix
     command = ["run", str(trace), "--residency", "0.5", "--json-lines", str(lines), "--prometheus", str(prometheus)]
     assert main(command) == 0
     shown = capsys.readouterr().out.splitlines()
-    assert len(shown) == 9
-    for number, line in enumerate(shown[:8]):
+    assert [line.split(maxsplit=1)[0] for line in shown[:2]] == ["KVHitRate", "Latency"], "what the labels say"
+    assert len(shown) == 3 + 9
+    for number, line in enumerate(shown[3:11]):
         assert re.fullmatch(rf"\[Frame {number}\] Latency: \d+\.\dms \| KVHitRate: \d+\.\d%", line)
-    assert shown[8].startswith("KVHitRate ")
+    assert shown[11].startswith("KVHitRate ")
     assert [json.loads(line)["frame"] for line in lines.read_text().splitlines()] == list(range(8))
     assert "vrex_frames_total 8" in prometheus.read_text()
+
+
+def test_the_bar_makes_way_for_the_lines(trace: Path) -> None:
+    """On a terminal, where both are shown."""
+    ours, theirs = pty.openpty()
+    environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "CI")}
+    with subprocess.Popen(
+        [sys.executable, "-m", "vrex", "run", str(trace), "--frames", "5"],
+        stdin=theirs, stdout=theirs, stderr=theirs, env=environment | {"TERM": "xterm", "COLUMNS": "120"},
+    ) as process:  # fmt: skip
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # the terminal's other end is closed
+            while piece := os.read(ours, 1 << 16):
+                shown += piece
+    os.close(ours)
+    assert process.returncode == 0, shown
+    text = shown.decode()
+    for number in range(5):
+        (line,) = (line for line in text.split("\r\n") if f"[Frame {number}]" in line)
+        assert re.search(r"(^|\x1b\[2K)\[Frame \d\] Latency: [\d.]+ms \| KVHitRate: [\d.]+%$", line), line
+    assert "0/5" in text
 
 
 def test_model_and_rtl_give_the_same(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,8 +141,7 @@ def test_a_missing_package_is_one_line(
     assert main(["bench", str(trace)]) == 1
     errors = capsys.readouterr().err.splitlines()
     assert errors == [
-        "vrex: vrex run needs simpy, which is not installed: make setup-test",
-        "vrex: vrex bench needs simpy, which is not installed: make setup-test",
+        f"vrex: vrex {command} needs simpy, which is not installed: {way_out('simpy')}" for command in ("run", "bench")
     ]
 
 

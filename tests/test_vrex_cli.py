@@ -104,6 +104,19 @@ def test_help_shows_examples_and_code_0(capsys: pytest.CaptureFixture[str]) -> N
         assert f"vrex trace {command} " in capsys.readouterr().out.split("Examples:")[1]
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["", "trace make", "trace info", "trace import", "trace export", "doctor", "regs list", "regs get", "regs set",
+     "regs watch", "replay", "mount", "run", "calibrate", "bench", "train", "sweep", "report"],
+)  # fmt: skip
+def test_help_names_every_option_in_full(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([*command.split(), "--help"]) == 0
+    assert "\N{HORIZONTAL ELLIPSIS}" not in capsys.readouterr().out
+
+
 def test_no_arguments_show_help_and_code_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     shown = capsys.readouterr()

@@ -28,7 +28,7 @@ compile pyproject.toml $(extras rtl sim bench uart mount firmware peers cluster 
 compile pyproject.toml $(extras rtl sim bench uart mount firmware peers cluster plot video registers formal test lint) --group build \
     -c locks/synth.txt -o locks/test.txt
 # shellcheck disable=SC2046
-compile pyproject.toml $(extras rtl sim plot) --group build -c locks/synth.txt -o locks/demo.txt
+compile pyproject.toml $(extras rtl sim firmware mount plot) --group build -c locks/synth.txt -o locks/demo.txt
 compile locks/data.in --no-deps -o locks/data.txt
 for lock in locks/*.txt; do
     echo "$lock: $(grep -c '^[a-z0-9]' "$lock") packages"

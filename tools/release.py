@@ -88,13 +88,13 @@ def gateware() -> dict[str, str]:
         params = params_of()
         for whole in (False, True):
             folder = f"rtl/{profile}_function" if whole else f"rtl/{profile}"
+            print(f"... {folder}", file=sys.stderr, flush=True)
             top = Top(full_config_space=whole)
             text = top.verilog(params)
             record = metadata(params, top)
             files[f"{folder}/kv_asu.sv"] = text
             files[f"{folder}/kv_asu.json"] = json.dumps(record, indent=2) + "\n"
             files[f"{folder}/kv_asu_assertions.sv"] = assertions.emit(params, top)
-            print(f"... {folder}", file=sys.stderr, flush=True)
     return files
 
 

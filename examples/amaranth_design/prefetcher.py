@@ -117,7 +117,9 @@ def main() -> None:
     print("wanted:", ", ".join(map(hex, wanted)))
     assert wanted == [0x8000_0000 + BYTES]
     if options.output:
+        print("writing the Verilog, some seconds ...", flush=True)
         options.output.write_text(verilog.convert(RowPrefetcher(Params.fpga())))
+        print(options.output)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from pathlib import Path
 from kv_asu import assertions
 from kv_asu.command_line import Parser, whole_number
 from kv_asu.params import Params
+from kv_asu.waiting import waiting
 from kv_asu_sim.build import BuildError, verilog
 from kv_asu_sim.runner import SimulatorMissing, simulator_environment
 
@@ -19,7 +20,11 @@ PARAMS = Params(log2_entries=4, window=4)
 
 def main() -> int:
     """The command line; 1 when the bench fails."""
-    parser = Parser("python examples/own_bench/run.py", "Compile the core with a top of one's own, and run its bench.")
+    parser = Parser(
+        "python examples/own_bench/run.py",
+        "Compile the core with a top of one's own, and run its bench.",
+        ("", "--simulator verilator --seed 7"),
+    )
     parser.add_argument("--simulator", choices=("icarus", "verilator"), default="icarus", help="default: %(default)s")
     parser.add_argument("--build", type=Path, default=Path("build/own_bench"), metavar="DIR",
                         help="where it is compiled and run (default: %(default)s)")  # fmt: skip
@@ -40,7 +45,8 @@ def bench(simulator: str, folder: Path, seed: int) -> int:
     (folder / "kv_asu_assertions.sv").write_text(assertions.emit(PARAMS))
     settings = {"KV_ASU_PARAMS": json.dumps(PARAMS.asdict()), "KV_ASU_SEED": str(seed)}
     print(f"{simulator}, seed {seed}", flush=True)
-    with simulator_environment(simulator):
+    how_long = "; a minute or two" if simulator == "verilator" else ""
+    with simulator_environment(simulator), waiting(f"compiling for {simulator}{how_long}") as now:
         runner = get_runner(simulator)
         runner.build(
             sources=[HERE / "snooper.sv", folder / "kv_asu.sv", folder / "kv_asu_assertions.sv"],
@@ -51,6 +57,7 @@ def bench(simulator: str, folder: Path, seed: int) -> int:
             always=True,
             log_file=folder / "build.log",
         )
+        now("running the bench")
         os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
         results = runner.test(
             hdl_toplevel="snooper",

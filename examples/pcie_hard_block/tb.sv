@@ -37,7 +37,7 @@ module tb;
     repeat (16) @(negedge dut.user_clk);
     dut.pcie.config_read(ctrl + TRACKED, data);
     if (data != 12) $fatal(1, "TRACKED is %0d, expected 12", data);
-    $display("passed: the core was found at %h, enabled, and tracks %0d lines", ctrl, data);
+    $display("passed: the core was found at 0x%h, enabled, and tracks %0d lines", ctrl, data);
     $finish;
   end
 

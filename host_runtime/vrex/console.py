@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
@@ -31,6 +32,8 @@ class _RateColumn(ProgressColumn):
 def progress_bar(what: str, unit: str) -> Iterator[Callable[[int, int | None], None]]:
     """A bar with rate and time left on standard error; it is silent where that is no terminal.
 
+    What is printed meanwhile goes above the bar; `print` only, for `typer.echo` writes past it.
+
     Yields
     ------
     callable
@@ -43,6 +46,9 @@ def progress_bar(what: str, unit: str) -> Iterator[Callable[[int, int | None], N
         _RateColumn(unit),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=stderr, disable=not stderr.is_terminal) as progress:
+    # Results that go to the same terminal are passed through, so that the bar makes way; those for a file are not.
+    with Progress(
+        *columns, console=stderr, disable=not stderr.is_terminal, redirect_stdout=sys.stdout.isatty()
+    ) as progress:
         task = progress.add_task(what, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)

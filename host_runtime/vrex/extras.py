@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from kv_asu.installing import way_out
 from vrex.errors import VrexError
 
 
@@ -17,4 +18,4 @@ def need(command: str, *packages: str) -> None:
     """
     for package in packages:
         if find_spec(package) is None:
-            raise VrexError(f"{command} needs {package}, which is not installed: make setup-test")
+            raise VrexError(f"{command} needs {package}, which is not installed: {way_out(package)}")

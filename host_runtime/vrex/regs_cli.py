@@ -258,7 +258,7 @@ def _get(asu: KvAsu, name: str) -> Any:
 
 
 def _print_values(values: dict[str, Any], as_json: bool) -> None:
-    """Fields by their paths, as they are typed, and registers by their names, as numbers."""
+    """Fields are decimal, registers hexadecimal words with their fields behind them."""
     if as_json:
         typer.echo(json.dumps({name: int(value) if "." in name else value for name, value in values.items()}))
         return
@@ -301,7 +301,7 @@ def _register_table(registers: dict[str, Register], before: dict[str, Register])
     table = Table("register", "offset", "value", "fields", box=None, pad_edge=False)
     for name, value in registers.items():
         changed = bool(before) and before[name] != value
-        fields = ", ".join(f"{field} {number:#x}" for field, number in value.fields().items())
+        fields = ", ".join(f"{field} {number}" for field, number in value.fields().items())
         offset, word = f"{value.OFFSET:+#x}", f"{int(value):#010x}"
         # The mark is in the text too: colours are lost in a pipe.
         table.add_row(name + " *" * changed, offset, word, fields, style="bold yellow" if changed else None)
@@ -309,7 +309,7 @@ def _register_table(registers: dict[str, Register], before: dict[str, Register])
 
 
 def _register_line(name: str, value: dict[str, Any]) -> str:
-    fields = ", ".join(f"{field} {number:#x}" for field, number in value["fields"].items())
+    fields = ", ".join(f"{field} {number}" for field, number in value["fields"].items())
     return f"{name} {value['value']:#010x}: {fields}"
 
 

@@ -22,13 +22,13 @@ from kv_asu.build_options import (
     takes_build,
     top_of,
 )
-from kv_asu.command_line import waiting
 from kv_asu.errors import ToolError
 from kv_asu.files import check_file, is_stream, whole_file, write_stream
 from kv_asu.lint import WAIVERS, lint
 from kv_asu.params import shown
 from kv_asu.pci_header import SERIAL_NUMBER, pci_header
 from kv_asu.tops import Top
+from kv_asu.waiting import waiting
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -230,7 +230,8 @@ def _report(target: str, path: Path) -> None:
     for finding in findings:
         print(finding.text, file=sys.stderr, end="")
     if findings:
-        raise CommandFailed(f"{target}: verilator has {len(findings)} complaints that {WAIVERS} does not waive")
+        count = f"{len(findings)} complaint{'s' * (len(findings) > 1)}"
+        raise CommandFailed(f"{target}: verilator has {count} that {WAIVERS} does not waive")
     print(f"{target}: no complaint from verilator -Wall; what is waived and why: {WAIVERS}")
 
 

@@ -8,7 +8,7 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from kv_asu import __version__
@@ -142,25 +142,3 @@ def amount(text: str) -> float:
         if 0 <= (value := float(text)) < float("inf"):
             return value
     raise argparse.ArgumentTypeError(f"{text!r} is not a number of 0 or more")
-
-
-@contextlib.contextmanager
-def waiting(what: str) -> Iterator[Callable[[str], None]]:
-    """Say on a terminal what is being done, and for how long; elsewhere say nothing.
-
-    Yields
-    ------
-    callable
-        To be told what is being done now.
-    """
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    # Twice a second: what is measured meanwhile shares the processor.
-    with Progress(
-        *columns, console=console, transient=True, refresh_per_second=2, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task(what, total=None)
-        yield lambda now: progress.update(task, description=now)

@@ -449,6 +449,8 @@ def markdown_page(top: AddrmapNode) -> str:
     """The register page."""
     text = _exported(lambda path: MarkdownExporter().export(top, path), "registers.md")
     body = text.partition("-->")[2].strip()  # the comment names the source by its path on this machine
+    # There is no address but config space's, and there the capability sits where a board puts it.
+    body = body.replace("- Absolute Address:", "- From the capability:").replace("- Base Offset:", "- From its block:")
     return f"<!-- {MADE_BY} -->\n\n# KV-ASU registers\n\n{body}\n"
 
 

@@ -158,7 +158,7 @@ def board_verilog(params: Params) -> str:
 
 
 def _library(params: Params) -> Path:
-    doing = f"compiling the board (log2_entries={params.log2_entries}, once)"
+    doing = f"compiling the board ({params.entries:,} slots); a minute, once"
     return compiled_library(_MODULE, board_verilog(params), _MODULE, _HARNESS, {}, doing)
 
 

@@ -11,7 +11,6 @@ Verilog itself, where CXXRTL would need the gateware anew in yosys' own form.
 from __future__ import annotations
 
 import fcntl
-import functools
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -20,9 +19,7 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -34,15 +31,13 @@ import numpy as np
 import kv_asu
 from kv_asu.installing import way_out
 from kv_asu.params import Params
+from kv_asu.waiting import waiting
 from kv_asu_sim.answers import ANSWER, TAG, VICTIM
 from kv_asu_sim.pins import INPUTS, OUTPUTS
 
 _HARNESS = Path(__file__).with_name("harness.cpp")
 
 _POWER_UP_VALUE = re.compile(r"^( *(?:output )?reg [^=;]*?) = \d+'[hd][0-9a-f]+(?=[;,]?$)", re.MULTILINE)
-
-#: Seconds a build may take before it says what it is doing.
-_PATIENCE = 2.0
 
 # -O3 and -march=native run no faster than -O2; -O1 runs a fifth slower and builds in two thirds of the time.
 # Cores of different parameters share a process, so nothing but the API may be visible, and no symbol unique.
@@ -85,9 +80,13 @@ def library(params: Params, *, full_config_space: bool = False, text: str | None
         the cache cannot be written.
     """
     given = text is not None
-    if text is None:
-        text = whole_function_verilog(params) if full_config_space else verilog(params)
-    doing = f"compiling the RTL (log2_entries={params.log2_entries}, once)"
+    if text is not None:
+        which = "the Verilog given"
+    elif full_config_space:
+        which, text = "the RTL with full config space", whole_function_verilog(params)
+    else:
+        which, text = "the RTL", verilog(params)
+    doing = f"compiling {which}: {params.entries:,} slots, window {params.window}, L = {params.latency}; a minute, once"
     command = f"`kv-asu verilog{' --full-config-space' if full_config_space else ''}`"
     headers = {"pins.h": _pins_header(params)}
     try:
@@ -147,7 +146,7 @@ def compiled_library(stem: str, text: str, top: str, harness: Path, headers: Map
             objects = ["all.o", str(runtime.result())]
         compiler.run(["-shared", "-Wl,-Bsymbolic", *objects, "-o", str(target), "-pthread"], folder)
 
-    return _cached(stem, ".so", key, make, doing)
+    return cached(stem, ".so", key, make, doing)
 
 
 def verilog(params: Params) -> str:
@@ -183,7 +182,8 @@ def kept_verilog(params: Params, what: str, emitted: Callable[[], str]) -> str:
     def make(folder: Path, target: Path) -> None:
         target.write_text(emitted())
 
-    return _cached("kv_asu", ".sv", key, make, "generating the Verilog").read_text()
+    doing = f"generating the Verilog: {params.entries:,} slots, L = {params.latency}"
+    return cached("kv_asu", ".sv", key, make, doing).read_text()
 
 
 def _for_simulation(text: str) -> str:
@@ -233,7 +233,7 @@ def _runtime(compiler: _Compiler, verilator: _Verilator) -> Path:
         compiler.run([*verilator.includes, "-c", "all.cc", "-o", str(target)], folder)
 
     key = (compiler.identity, verilator.identity, *sources)
-    return _cached("verilated", ".o", key, make, "compiling Verilator's runtime")
+    return cached("verilated", ".o", key, make, "compiling Verilator's runtime")
 
 
 def _pins_header(params: Params) -> str:
@@ -339,7 +339,7 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
     return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vrex"
 
 
-def _cached(stem: str, suffix: str, key: Sequence[str | bytes], make: Callable[[Path, Path], None], doing: str) -> Path:
+def cached(stem: str, suffix: str, key: Sequence[str | bytes], make: Callable[[Path, Path], None], doing: str) -> Path:
     """The cached file with this key; if there is none, ``make(folder, target)`` writes it, working in ``folder``."""
     digest = hashlib.sha256()
     for part in key:
@@ -351,7 +351,7 @@ def _cached(stem: str, suffix: str, key: Sequence[str | bytes], make: Callable[[
         return final
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        with _said_when_slow(doing), locked(final.with_suffix(".lock")):
+        with waiting(doing), locked(final.with_suffix(".lock")):
             if not final.exists():  # another process may have made it meanwhile
                 with tempfile.TemporaryDirectory(prefix="build-", dir=cache) as name:
                     folder = Path(name)
@@ -370,14 +370,3 @@ def locked(path: Path) -> Iterator[None]:
     with path.open("w") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield
-
-
-@contextmanager
-def _said_when_slow(doing: str) -> Iterator[None]:
-    timer = threading.Timer(_PATIENCE, functools.partial(print, f"{doing} ...", file=sys.stderr, flush=True))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()

@@ -24,6 +24,7 @@ from kv_asu.command_line import Parser, whole_number
 from kv_asu.errors import ToolError
 from kv_asu.metadata import metadata
 from kv_asu.params import LINE_BITS, Params
+from kv_asu.waiting import waiting
 from kv_asu_firmware.golden import Settings
 from kv_asu_sim.build import BuildError, verilog
 from kv_asu_sim.checked import CheckedCore, Mismatch
@@ -340,10 +341,10 @@ def run(trace: Path, out: Path, chosen: WhatIf, check: int, console: Console) ->
     with TraceReader(trace) as reader:
         if not len(reader):
             raise DemoError(f"{trace}: holds no accesses; make a trace with 'vrex trace make'")
-        with console.status("building the core (a minute the first time)"):
+        with waiting("building the core, a minute the first time"):
             _write_verilog(params, out)
             device = CheckedCore(params, check)
-        with console.status("counting what the trace reads"):
+        with waiting("counting what the trace reads"):
             asked = working_set(reader, chosen.settings.line_shift)
         driver = Driver(device)
         driver.find()
@@ -358,7 +359,7 @@ def run(trace: Path, out: Path, chosen: WhatIf, check: int, console: Console) ->
         counters = _check_counters(device, driver, replay)
         from kv_asu_sim.picture import draw  # matplotlib takes a second
 
-        with console.status("drawing"):
+        with waiting("drawing"):
             draw(replay, reader, chosen, asked, out / "demo.png")
     return _results(device, replay, counters, seconds, trace, out, chosen, asked)
 
@@ -539,11 +540,13 @@ def _show(console: Console, results: dict[str, Any]) -> None:
     table.add_row("Queries", f"{counters['queries']:,}, of which {counters['query_hits']:,} found their line tracked")
     table.add_row("Counters", f"{len(counters)} read through COUNTER_LO/HI, equal to what the ports have shown")
     timing = results["timing"]
-    table.add_row("Timing", f"paced, {timing['simulated_clock_ns']} ns a simulated clock; requests that would share one"
-                  f" take the next, {timing['latest_request_ms']:.1f} ms late at most")  # fmt: skip
+    table.add_row("Timing", f"each request at the trace's own time, to a simulated clock of "
+                  f"{timing['simulated_clock_ns']} ns; bursts of the trace are denser than that, and what would share "
+                  f"a clock waits for the next free one: {timing['latest_request_ms']:.1f} ms at most")  # fmt: skip
     golden = f", golden model {speed['golden']:,.0f}/s" if speed["golden"] else ""
-    table.add_row("Speed", f"RTL alone {speed['rtl']:,.0f} requests/s ({speed['rtl_clocks']:,.0f} clocks/s){golden}; "
-                  f"with checking {speed['replay']:,.0f}/s")  # fmt: skip
+    table.add_row("Speed", f"RTL {speed['rtl_clocks']:,.0f} clocks/s, of which one in "
+                  f"{speed['rtl_clocks'] / speed['rtl']:.1f} has a request, for the trace's pauses are played, too: "
+                  f"{speed['rtl']:,.0f} requests/s{golden}; both at once {speed['replay']:,.0f}/s")  # fmt: skip
     for name, path in results["files"].items():
         table.add_row(name.capitalize(), path)
     console.print()
@@ -566,8 +569,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "their line tracked.",
         _EXAMPLES,
     )
-    parser.add_argument("--trace", type=Path, default=TRACE, metavar="FILE", help="default: the trace of bikes.mp4")
-    parser.add_argument("--out", type=Path, default=Path("build/demo"), metavar="DIR", help="default: build/demo")
+    parser.add_argument("--trace", type=Path, default=TRACE, metavar="FILE",
+                        help="default: the trace of bikes.mp4; pictures of its frames beside it, "
+                        "<name>_frame_<number>.jpg, are drawn under their patches' T-levels")  # fmt: skip
+    parser.add_argument("--out", type=Path, metavar="DIR",
+                        help="default: build/demo, or build/what_if for another trace or core")  # fmt: skip
     parser.add_argument("--check", type=whole_number(), default=CHECK, metavar="N",
                         help="requests to check against the golden model (default: %(default)s)")  # fmt: skip
     parser.add_argument("--json", action="store_true",
@@ -576,9 +582,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     chosen = from_options(parser, options)
     console = Console(stderr=options.json)
+    usual = options.trace == TRACE and chosen == from_options(parser, parser.parse_args([]))
+    out = options.out or Path("build", "demo" if usual else "what_if")
 
     def job() -> int:
-        results = run(options.trace, options.out, chosen, options.check, console)
+        results = run(options.trace, out, chosen, options.check, console)
         if options.json:
             print(json.dumps(results, indent=2))
         else:

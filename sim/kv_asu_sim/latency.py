@@ -19,9 +19,10 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from kv_asu.command_line import Parser, waiting
+from kv_asu.command_line import Parser
 from kv_asu.params import PROFILES, Params
 from kv_asu.register_map import REGISTERS
+from kv_asu.waiting import waiting
 from kv_asu_sim.build import BuildError, verilog
 from kv_asu_sim.compiled import CompiledCore
 from kv_asu_sim.streams import Plan, play

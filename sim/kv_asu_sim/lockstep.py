@@ -13,6 +13,7 @@ import numpy as np
 
 from kv_asu.command_line import Parser, whole_number
 from kv_asu.params import Params
+from kv_asu.waiting import waiting
 from kv_asu_sim.builds import add_build_options, add_stream_options, params_from, streams_from
 from kv_asu_sim.compiled import BuildError, CompiledCore, LatencyError
 from kv_asu_sim.coverage import Coverage
@@ -63,16 +64,16 @@ def lockstep(
 
 
 def _batches(blocks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-    waiting: list[np.ndarray] = []
+    pieces: list[np.ndarray] = []
     clocks = 0
     for block in blocks:
-        waiting.append(block)
+        pieces.append(block)
         clocks += len(block)
         if clocks >= BATCH:
-            yield np.concatenate(waiting)
-            waiting, clocks = [], 0
-    if waiting:
-        yield np.concatenate(waiting)
+            yield np.concatenate(pieces)
+            pieces, clocks = [], 0
+    if pieces:
+        yield np.concatenate(pieces)
 
 
 def _with_junk(rows: np.ndarray, params: Params, rng: np.random.Generator) -> np.ndarray:
@@ -163,7 +164,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             clocks = max(options.clocks, NEEDS_CLOCKS.get(stream, 0))
             began = time.perf_counter()
             try:
-                board = lockstep(core, play(stream, params, seed, clocks), np.random.default_rng(seed))
+                with waiting(f"{stream}: {clocks:,} clocks"):
+                    board = lockstep(core, play(stream, params, seed, clocks), np.random.default_rng(seed))
             except Difference as difference:
                 print(f"{stream}: --seed {seed}: {difference}", flush=True)
                 different += 1

@@ -23,10 +23,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kv_asu import assertions
-from kv_asu.command_line import Parser, waiting, whole_number
+from kv_asu.command_line import Parser, whole_number
 from kv_asu.params import Params
 from kv_asu.tops import Top
 from kv_asu.verilog import RANDOM_MACRO, TOP
+from kv_asu.waiting import waiting
 from kv_asu_sim.build import BuildError, locked, verilog, whole_function_verilog
 from kv_asu_sim.builds import add_build_options, add_stream_options, params_from, streams_from
 
@@ -320,17 +321,19 @@ def _build(text: str, simulator: str, waves: bool, top: str = TOP) -> tuple[Runn
                 # Make holds them against a makefile that is yet to be written.
                 later = time.time() + WALL_SECONDS
                 os.utime(shutil.copy(path, folder), (later, later))
-        runner.build(
-            sources=sources,
-            hdl_toplevel=top,
-            build_dir=folder,
-            build_args=options,
-            defines={RANDOM_MACRO: 1},
-            timescale=_TIMESCALE,
-            waves=waves,
-            log_file=folder / "build.log",
-            always=True,
-        )
+        how_long = "; a minute or two, once" if simulator == "verilator" else ""
+        with waiting(f"compiling the bench for {simulator}{how_long}"):
+            runner.build(
+                sources=sources,
+                hdl_toplevel=top,
+                build_dir=folder,
+                build_args=options,
+                defines={RANDOM_MACRO: 1},
+                timescale=_TIMESCALE,
+                waves=waves,
+                log_file=folder / "build.log",
+                always=True,
+            )
         if simulator == "verilator":
             _share_runtime(folder, shared)
         (folder / "built").touch()
@@ -437,9 +440,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def job() -> int:
         check_cocotb()
-        with waiting(f"{options.simulator}: building and running"):
+        with waiting(f"{options.simulator}: {', '.join(streams)}"):
             folder = run(params, options.simulator, streams, clocks=options.clocks, seed=seed, waves=options.waves)
-        print(f"all passed; log and waves in {folder}")
+        print(f"all passed; log{' and waves' if options.waves else ''} in {folder}")
         return 0
 
     return parser.run(job, BuildError, SimulatorMissing, BenchFailed)

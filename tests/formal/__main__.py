@@ -18,6 +18,7 @@ from formal.plants import PLANTS, Plant, planted
 from formal.proofs import all_proofs
 from formal.prover import Proof, Verdict, run, to_rtlil
 from kv_asu.errors import ToolError
+from kv_asu.timing import tools
 
 BUILD = Path(__file__).resolve().parents[2] / "build" / "formal"
 
@@ -55,6 +56,7 @@ def _run_all(work: list[tuple[Proof, Plant | None]], jobs: int, timeout: int) ->
     console = Console(soft_wrap=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     verdicts: dict[int, Verdict] = {}
+    tools.need("yices-smt2", "yowasp-sby")
     shutil.rmtree(BUILD, ignore_errors=True)
     elaborating = Lock()  # what stands in for a block does so for the whole process
 

@@ -156,7 +156,6 @@ def run(proof: Proof, folder: Path, design: str, *, timeout: float = 3600) -> Ve
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "design.il").write_text(design)
     (folder / "proof.sby").write_text(SCRIPT.format(mode=proof.mode, depth=proof.depth, timeout=timeout))
-    find("yices-smt2")
     command = [
         find("yowasp-sby"),
         "-f",

@@ -10,6 +10,7 @@ import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kv_asu.installing import way_out
 from vrex.errors import VrexError
 from vrex.trace.packaged import packaged_file
 
@@ -126,5 +127,4 @@ def _import(module: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError:
-        way_out = "pip install -e '.[torch]' in V-Rex's folder"
-        raise VrexError(f"this needs Python package {module}; {way_out}") from None
+        raise VrexError(f"this needs Python package {module}: {way_out(module)}") from None

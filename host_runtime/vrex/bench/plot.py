@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kv_asu.installing import way_out
 from vrex.bench.table import Table
 from vrex.errors import VrexError
 from vrex.files import whole_file
@@ -50,7 +51,7 @@ def draw(table: Table) -> Figure:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
-        raise VrexError("the plots need matplotlib, which is not installed: make setup") from None
+        raise VrexError(f"the plots need matplotlib, which is not installed: {way_out('matplotlib')}") from None
     figure = Figure(figsize=(8, 5), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()

@@ -20,6 +20,14 @@ EXAMPLES = """Examples:
 
 _PRESETS = ("1080p", "720p")
 
+_MEANINGS = {
+    "T3.COUNT": "reads that make a line hot",
+    "T2.COUNT": "reads that make it warm",
+    "TIMEBASE.TICK_SHIFT": "log2 of the clocks in a tick, in which ages are counted",
+    "GEOMETRY.LINE_SHIFT": "log2 of the bytes that share a slot",
+}
+_STRUCTURAL = ("TIMEBASE.TICK_SHIFT", "GEOMETRY.LINE_SHIFT")
+
 
 def calibrate(
     video: Annotated[Path | None, typer.Argument(help="A clip, whose motion sets T3.COUNT and T2.COUNT.")] = None,
@@ -44,8 +52,10 @@ def calibrate(
     from vrex.calibrate.clip import PRESETS, measure_clip
     from vrex.calibrate.reuse import measure_reuse
     from vrex.console import progress_bar, stderr
-    from vrex.trace.format import TraceReader
+    from vrex.trace.format import TraceReader, is_trace
 
+    if video is not None and is_trace(video):
+        raise typer.BadParameter(f"{video} is a trace: give it with --trace", param_hint="'VIDEO'")
     if video is not None and preset is not None:
         raise typer.BadParameter("a clip is measured, a preset is not: give one of them", param_hint="'--preset'")
     if video is None and preset is None and trace is None:
@@ -76,6 +86,12 @@ def calibrate(
             f"{reuse.lines:,} lines; nine in ten of {reuse.reuses:,} reuses come within {reuse.covered_ns / 1e6:.1f} ms"
         )
     for name, value in settings.items():
-        typer.echo(f"{name}={value}")
+        typer.echo(f"{f'{name}={value}':<24}{_MEANINGS[name]}")
+    words = [f"{name}={value}" for name, value in settings.items()]
+    typer.echo("\nOn a device (--device BDF, --root DIR or --port TTY):")
+    if any(name in settings for name in _STRUCTURAL):  # writable while the core is disabled only
+        typer.echo("vrex regs set CTRL.ENABLE=0 --device 00:02.0")
+        words.append("CTRL.ENABLE=1")
+    typer.echo(f"vrex regs set {' '.join(words)} --device 00:02.0")
     for warning in warnings:
         stderr.print(f"warning: {warning}", markup=False, highlight=False, soft_wrap=True)

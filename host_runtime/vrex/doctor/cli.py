@@ -49,6 +49,12 @@ def doctor(
     from vrex.doctor.tree import Tree
     from vrex.platforms import PlatformError, load_platform, pci_address
 
+    if (root / "devices").is_dir() and not (root / "sys").exists():
+        raise typer.BadParameter(
+            f"{root} looks like what 'vrex mount' serves, which is no whole machine; 'vrex regs dump --root {root}' "
+            "reads the device in it",
+            param_hint="'--root'",
+        )
     tree = Tree(root)
     try:
         chosen = load_platform(platform or platform_name(tree))
@@ -70,7 +76,7 @@ def _print(report: Report) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from vrex.doctor.report import Kind
+    from vrex.doctor.report import Kind, State
 
     console = Console(highlight=False, soft_wrap=True)
     console.print(Text(f"{report.root} as {report.platform}, core at {report.device}"))
@@ -85,9 +91,10 @@ def _print(report: Report) -> None:
     else:
         why = "cannot be decided" if broken.state == "UNKNOWN" else broken.saw
         console.print(Text(f"KV-ASU Status: INACTIVE ({broken.title}: {why})", style="bold red"))
-    for count, what in ((len(report.failures), "to repair"), (len(report.warnings), "not decided")):
-        if count:
-            console.print(Text(f"{count} {what}"))
+    states = [check.state for check in report.checks]
+    for state, what in ((State.FAIL, "to repair"), (State.UNKNOWN, "not decided")):
+        if state in states:
+            console.print(Text(f"{states.count(state)} {what}"))
 
 
 def _lines(check: Check, number: str) -> Text:

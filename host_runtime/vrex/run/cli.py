@@ -19,11 +19,17 @@ if TYPE_CHECKING:
 
 EXAMPLES = """Examples:
 
-- `vrex run --frames 8 --residency 0.2`
+- `vrex run --frames 8 --residency 0.05`
 - `vrex run street.mp4 --frames 16 --layers 2,6 --kv-cache-reserve-mb 8`
 - `vrex run street.parquet --transport rtl --kv-prefetch-disable --json > run.json`
 - `ffmpeg -i street.mp4 -f rawvideo -pix_fmt yuv420p - | vrex run --yuv 640x360@24 --residency 0.2`
 - `vrex run --camera /dev/video0 --frames 100`
+"""
+
+#: What the labels of a frame's line say; the demo, which has no cache, means others by them.
+MEANINGS = """\
+KVHitRate  share of the frame's reads whose KV line was in near memory when its tile asked
+Latency    from the frame's first KV to its last read on the device: modelled, an Orin NX with the KV cache on NVMe
 """
 
 _TRANSPORTS = ("model", "rtl")
@@ -47,39 +53,58 @@ def run(
     transport: Annotated[
         str, typer.Option(parser=one_of(*_TRANSPORTS), metavar="|".join(_TRANSPORTS), help="What the core is.")
     ] = "model",
-    frames: Annotated[int | None, typer.Option(min=1, help="Frames from the start; all unless given.")] = None,
+    frames: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Frames from the start; all unless given.")
+    ] = None,
     layers: Annotated[str, typer.Option(help="Of a clip or live frames: layers of the model, like 2,6,10.")] = "2,6,10",
-    retrieval: Annotated[
+    _retrieval: Annotated[
         bool,
         typer.Option(
-            "--kv-retrieval-enabled/--no-kv-retrieval-enabled",
-            help="Keep near what is about to be read; without, everything stays near.",
+            "--kv-retrieval-enabled", show_default=False, help="Keep near what is about to be read, as usual."
         ),
     ] = True,
+    no_retrieval: Annotated[bool, typer.Option("--no-kv-retrieval-enabled", help="Everything stays near.")] = False,
     tlevel: Annotated[
-        int, typer.Option("--kv-tlevel-thresh", min=0, max=3, help="What to keep, and what to bring ahead.")
+        int,
+        typer.Option(
+            "--kv-tlevel-thresh", min=0, max=3, metavar="LEVEL", help="What to keep, and what to bring ahead."
+        ),
     ] = 2,
     prefetch_disable: Annotated[
         bool, typer.Option("--kv-prefetch-disable", help="Bring nothing ahead of its use.")
     ] = False,
     reserve_mb: Annotated[
-        float, typer.Option("--kv-cache-reserve-mb", min=0.01, max=1 << 20, help="MiB of near memory.")
+        float, typer.Option("--kv-cache-reserve-mb", min=0.01, metavar="MIB", help="Near memory.")
     ] = 2048,
     residency: Annotated[
         float | None,
-        typer.Option(min=0.001, max=1, help="Instead of MiB: near memory as a share of the whole stream's KV."),
+        typer.Option(
+            min=0.001,
+            max=1,
+            metavar="X",
+            help="Instead of MiB: near memory as a share of the whole stream's KV, however few --frames are played.",
+        ),
     ] = None,
     gc_threshold: Annotated[
         float,
-        typer.Option("--kv-cache-gc-threshold", min=0.01, max=1, help="Share full from which cold lines go."),
+        typer.Option(
+            "--kv-cache-gc-threshold",
+            min=0.01,
+            max=1,
+            metavar="X",
+            help="How full near memory is when cold lines begin to go.",
+        ),
     ] = 0.85,
     max_model_len: Annotated[
-        int | None, typer.Option("--max-model-len", min=1, help="Tokens of the longest stream.")
+        int | None, typer.Option("--max-model-len", min=1, metavar="N", help="Tokens of the longest stream.")
     ] = None,
     dtype: Annotated[
-        str, typer.Option(parser=one_of(*_DTYPES), metavar="|".join(_DTYPES), help="Of keys and values.")
+        str,
+        typer.Option(parser=one_of(*_DTYPES), metavar="TYPE", help=f"Of keys and values: {', '.join(_DTYPES)}."),
     ] = "half",
-    heartbeat: Annotated[bool, typer.Option(help="Keep the DMA engine awake between frames.")] = True,
+    no_heartbeat: Annotated[
+        bool, typer.Option("--no-heartbeat", help="Let the DMA engine fall asleep between frames.")
+    ] = False,
     json_lines: Annotated[
         Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write a line of JSON a frame there.")
     ] = None,
@@ -114,10 +139,10 @@ def run(
             raise typer.BadParameter("nan is not a number", param_hint=f"'--{name}'")
     check_file(*(path for path in (json_lines, prometheus) if path))
     share = residency
-    if not retrieval:
+    if no_retrieval:
         share = gc_threshold = 1.0
     chosen = indices("layers", layers, VIT_S14.layers)
-    prefetch = retrieval and not prefetch_disable
+    prefetch = not (no_retrieval or prefetch_disable)
 
     def new_cache(shape: Shape) -> DynamicRetrievalCache:
         if shape.kv.dtype != _DTYPES[dtype]:
@@ -129,11 +154,11 @@ def run(
             reserve_mb=reserve_mb,
             gc_threshold=gc_threshold,
             prefetch=not prefetch_disable,
-            heartbeat=heartbeat,
+            heartbeat=not no_heartbeat,
         )
 
     player: Live | Replay
-    clip, total, failure = None, None, None
+    clip, total, failure = None, frames, None
     done = []
     with tempfile.TemporaryDirectory() as folder:
         if yuv is not None or camera is not None:
@@ -141,15 +166,18 @@ def run(
         else:
             stream, clip = open_source(source, frames, chosen, Path(folder), "vrex run")
             player = Replay(stream, new_cache(Shape.of(stream, max_model_len)), tlevel, prefetch)
-            total = None if frames else stream.reads
-        with progress_bar("run", "reads") as bar:
+            total = min(frames or stream.frames, stream.frames)
+        if not as_json:
+            typer.echo(MEANINGS)
+        with progress_bar("run", "frames") as bar:
+            bar(0, total)
             try:
                 for frame in player.run():
                     done.append(frame)
                     if not as_json:
-                        typer.echo(str(frame))
-                    bar(player.lines, total)
-                    if frames is not None and len(done) >= frames:
+                        print(frame)
+                    bar(len(done), total)
+                    if len(done) == total:
                         break
             except VrexError as error:
                 if not done:

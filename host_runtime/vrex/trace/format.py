@@ -52,6 +52,25 @@ def no_progress(done: int, total: int | None) -> None:
     """Report to nobody."""
 
 
+def is_trace(path: Path) -> bool:
+    """Whether a file begins like Parquet."""
+    return _beginning(path).startswith(b"PAR1")
+
+
+def is_clip(path: Path) -> bool:
+    """Whether a file begins like MP4 or MOV, Matroska or WebM, or AVI."""
+    beginning = _beginning(path)
+    return beginning[4:8] == b"ftyp" or beginning.startswith((b"\x1aE\xdf\xa3", b"RIFF"))
+
+
+def _beginning(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(8)
+    except OSError:
+        return b""
+
+
 class TraceError(VrexError):
     """A trace cannot be read, written or made; the text names the file, the thing and the way out."""
 
@@ -264,6 +283,8 @@ class TraceReader:
         except OSError as error:
             raise TraceError(f"{self.path}: cannot be read ({_first_line(error)}); check the file") from None
         except (pa.ArrowException, ValueError):
+            if is_clip(self.path):
+                raise TraceError(f"{self.path}: a clip, not a trace; 'vrex trace make' makes one of it") from None
             raise TraceError(
                 f"{self.path}: not a Parquet file, or cut short; copy or make it again, "
                 "or import another format with 'vrex trace import'"

@@ -77,7 +77,7 @@ class UartTransport(Transport):
             hello = self._exchange(Kind.HELLO)
             magic, version, log2_depth, self.clock_khz = protocol.HELLO_DATA.unpack_from(hello)
             if magic != protocol.MAGIC:
-                raise DeviceNotFoundError(f"{port}: what answers is no KV-ASU board; name its port with --port")
+                raise DeviceNotFoundError(f"{port}: what answers is no KV-ASU board; name its port (port=, or --port)")
             if version != protocol.VERSION:
                 raise DeviceNotFoundError(
                     f"{port}: the board speaks version {version} of the serial protocol, this program version "
@@ -87,7 +87,7 @@ class UartTransport(Transport):
             self.close()
             raise DeviceNotFoundError(
                 f"{port}: nothing answers at {baudrate} baud; is it the board's port, and the board programmed? "
-                "name another with --port"
+                "name another (port=, or --port)"
             ) from None
         except BaseException:
             self.close()
@@ -172,13 +172,15 @@ class UartTransport(Transport):
     def _failure(self, error: Exception) -> VrexError:
         number = getattr(error, "errno", None)
         if number == errno.ENOENT:
-            return DeviceNotFoundError(f"{self.port}: no such port; name the board's with --port")
+            return DeviceNotFoundError(f"{self.port}: no such port; name the board's (port=, or --port)")
         if number in (errno.EACCES, errno.EPERM):
             return DeviceAccessError(f"{self.port}: may not be opened by this user; join the group that owns it")
         if number in (errno.EAGAIN, errno.EBUSY):
             return DeviceBusyError(f"{self.port}: another process has this port; wait until it has ended")
         text = " ".join(str(error).split())
-        return DeviceAccessError(f"{self.port}: cannot be opened as a serial port ({text}); name another with --port")
+        return DeviceAccessError(
+            f"{self.port}: cannot be opened as a serial port ({text}); name another (port=, or --port)"
+        )
 
     def _exchange(self, kind: Kind, index: int = 0, *, enable: int = 0, data: int = 0) -> bytes:
         """Ask until there is a sound answer; its data.

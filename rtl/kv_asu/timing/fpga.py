@@ -19,10 +19,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from kv_asu.command_line import Parser, waiting, whole_number
+from kv_asu.command_line import Parser, whole_number
 from kv_asu.errors import ToolError
 from kv_asu.params import Params
 from kv_asu.timing import ecp5, tools
+from kv_asu.waiting import waiting
 
 ROOT = Path(__file__).parents[3]
 FIGURES = ROOT / "docs" / "fpga.json"
@@ -95,6 +96,7 @@ def measure(points: Iterable[Point], seeds: tuple[int, ...], jobs: int, say: too
     """
     from kv_asu.verilog import emit
 
+    tools.need(*_TOOLS)
     versions = {name: version(name) for name in _TOOLS}
     texts = {point: emit(point.params) for point in points}
     folders = {point: _folder(texts[point], versions, ecp5.FLOW) for point in texts}

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kv_asu.errors import ToolError
 from kv_asu.installing import way_out
+from kv_asu.waiting import Show
 
 #: Takes one line that says what a run is doing now.
 Say = Callable[[str], None]
@@ -19,12 +20,12 @@ def silent(_: str) -> None:
     """The `Say` of whoever does not want to know."""
 
 
-def saying(show: Say) -> Say:
+def saying(show: Show) -> Say:
     """The `Say` of a command: each step is a line on standard error, and what `show` is told while it lasts."""
 
     def say(step: str) -> None:
         print(f"... {step}", file=sys.stderr, flush=True)
-        show(step)
+        show(step, told=True)
 
     return say
 
@@ -68,6 +69,18 @@ def find(name: str, hint: str | None = None) -> str:
     if found is None:
         raise ToolError(f"{name} was not found: {hint or way_out(name)}")
     return found
+
+
+def need(*names: str) -> None:
+    """See that programs are there before the work, not after the first half of it.
+
+    Raises
+    ------
+    ToolError
+        As `find`.
+    """
+    for name in names:
+        find(name)
 
 
 def call(command: list[str], folder: Path, name: str) -> str:
