@@ -398,8 +398,8 @@ class _Model(ConfigSpaceModel):
         every = list(operations)
         if not every or self._changing or self._values["COLD_WATERMARK.LINES"]:
             return [self.clock(*operation) for operation in every]
-        # Nothing can happen at the registers but a request without a slot: the core is clocked by itself. Not in the last
-        # clock, for what shows is of clocks before.
+        # Nothing can happen at the registers but a request without a slot: the core is clocked by itself. The last
+        # clock is taken as any other, for what shows is of clocks before.
         *most, last = every
         clock, before = self.golden.clock, self.golden.counters["untracked"]
         answers = [clock(*operation) for operation in most]
