@@ -360,19 +360,18 @@ def test_what_is_there_need_not_be_installed(
     assert "--cap-add SYS_ADMIN" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", [".", ""])
 def test_the_folder_one_stands_in_will_do(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served: list[Path] = []
     monkeypatch.setattr("vrex.mount.serving.check_fuse", lambda: None)
     monkeypatch.setattr("vrex.mount.serving.serve", lambda bus, folder, **_: served.append(folder))
     monkeypatch.chdir(tmp_path)
-    assert main(["mount", *SMALL, name]) == 0
+    assert main(["mount", *SMALL, "."]) == 0
     assert served == [tmp_path]
     assert capsys.readouterr().err == f"{tmp_path}: unmounted\n"
     (tmp_path / "file").write_text("")
-    assert main(["mount", *SMALL, name]) == 1
+    assert main(["mount", *SMALL, "."]) == 1
     assert f"{tmp_path}: not empty" in one_line(capsys)
     with pytest.raises(VrexError, match=r"something is mounted there"):
         check_folder(Path("/"))

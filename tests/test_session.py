@@ -572,7 +572,7 @@ def test_errors_are_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(session.parent)
-    monkeypatch.setattr("kv_asu_sim.build._PATIENCE", 600)  # what takes long says so in a line more
+    monkeypatch.setattr("kv_asu.waiting.PATIENCE", 600)  # what takes long says so in a line more
     Path("empty.sv").write_text("")
     Path("cut.sv").write_text("module kv_asu (\n  input wire clk\n);\n  reg")
     Path("pins.sv").write_text("module kv_asu (\n  input wire clk\n);\nendmodule\n")

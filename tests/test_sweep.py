@@ -191,7 +191,7 @@ def test_workers_check_the_trace(trace: Path, tmp_path: Path) -> None:
         (["--residency", "nan"], "'nan' is not a share"),
         (["--policy", "lru"], "'lru' is not one of v-rex, tlevels, driver"),
         (["--line-shift", "auto,7"], "'7' is not 8 to 24 or auto"),
-        (["--log2-entries", ""], "'' is not 3 to 16"),
+        (["--log2-entries", ","], "'' is not 3 to 16"),
         (["--counts", "5"], "'5' is not of the form T3/T2, like 5/3"),
         (["--ages", "50/25/125"], "ages in ticks rise from T3 to T1, which is 1 to 240"),
         (["--ages", "25/50/241"], "ages in ticks rise"),
@@ -212,7 +212,7 @@ def test_without_dask_one_line_says_what_brings_it(
     monkeypatch.setattr("vrex.extras.find_spec", lambda name: None if name == "distributed" else object())
     assert main(["sweep", str(trace), "--scheduler", "tcp://127.0.0.1:8786"]) == 1
     error = capsys.readouterr().err
-    assert error == "vrex: vrex sweep --scheduler needs distributed, which is not installed: make setup-test\n"
+    assert error == "vrex: vrex sweep --scheduler needs distributed, which is not installed: run `make setup-test` in V-Rex's folder\n"
 
 
 def test_results_are_kept_whole(trace: Path, tmp_path: Path) -> None:

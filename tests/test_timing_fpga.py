@@ -31,6 +31,7 @@ def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         asked.append(f"route {speed} {seed}")
         return ecp5.Route(seed, MHZ[speed, seed], f"  path of seed {seed}", 3.0, 13.0)
 
+    monkeypatch.setattr(tools, "find", lambda name: name)
     monkeypatch.setattr(fpga, "BUILD", tmp_path)
     monkeypatch.setattr(ecp5, "synthesize", synthesize)
     monkeypatch.setattr(ecp5, "place_and_route", place_and_route)

@@ -231,7 +231,8 @@ def test_a_reader_that_has_seen_enough(module: str, arguments: list[str], trace:
         env=environment, check=False,
     )  # fmt: skip
     os.close(write)
-    assert (done.returncode, done.stderr) == (141, "")
+    # On a slow machine what takes its time says so.
+    assert (done.returncode, [line for line in done.stderr.splitlines() if not line.endswith(" ...")]) == (141, [])
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
