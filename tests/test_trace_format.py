@@ -165,7 +165,7 @@ def test_any_damaged_byte_is_an_error_or_harmless(trace: Path) -> None:
 def test_garbage_is_one_clear_line(tmp_path_factory: pytest.TempPathFactory, garbage: bytes) -> None:
     path = tmp_path_factory.mktemp("trace") / "garbage"
     path.write_bytes(garbage)
-    with pytest.raises(TraceError, match="not a Parquet file|a clip, not a trace"):
+    with pytest.raises(TraceError, match=r"not a Parquet file|a clip, not a trace"):
         TraceReader(path)
 
 
