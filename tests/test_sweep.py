@@ -212,9 +212,8 @@ def test_without_dask_one_line_says_what_brings_it(
     monkeypatch.setattr("vrex.extras.find_spec", lambda name: None if name == "distributed" else object())
     assert main(["sweep", str(trace), "--scheduler", "tcp://127.0.0.1:8786"]) == 1
     error = capsys.readouterr().err
-    assert error == (
-        "vrex: vrex sweep --scheduler needs distributed, which is not installed: run `make setup-test` in V-Rex's folder\n"
-    )
+    way_out = "run `make setup-test` in V-Rex's folder"
+    assert error == f"vrex: vrex sweep --scheduler needs distributed, which is not installed: {way_out}\n"
 
 
 def test_results_are_kept_whole(trace: Path, tmp_path: Path) -> None:
