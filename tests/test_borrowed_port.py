@@ -39,10 +39,11 @@ def test_the_port_is_taken_in_the_first_idle_clock_and_answered_l_clocks_later(l
     Bench(device).run(testbench)
 
 
+@pytest.mark.parametrize("until_told", [0, 1])
 @pytest.mark.parametrize("latency", LATENCIES)
-def test_random_traffic_and_repeats(latency: int) -> None:
+def test_random_traffic_and_repeats(latency: int, until_told: int) -> None:
     """Each start is issued in idle clocks only, answered once, and never while another operation is being decided."""
-    device = BorrowedPort(latency)
+    device = BorrowedPort(latency, until_told)
     chance = random.Random(latency)
 
     async def testbench(context: Any) -> None:
@@ -51,18 +52,19 @@ def test_random_traffic_and_repeats(latency: int) -> None:
         waiting = False
         for clock in range(600):
             busy, start = chance.random() < 0.6, not running and chance.random() < 0.3
-            mine = bool(issued) and issued[0] == clock - latency
+            mine = bool(issued) and issued[-1] == clock - latency
+            told = bool(issued) and issued[0] == clock - latency - until_told
             again = chance.random() < 0.5
             context.set(device.port_valid, busy)
             context.set(device.start, start)
             context.set(device.again, again)
             assert context.get(device.issue) == (waiting and not busy)
             assert context.get(device.mine) == mine
-            assert context.get(device.done) == (mine and not again)
+            assert context.get(device.done) == (told and not again)
             if waiting and not busy:
                 issued.append(clock)
                 waiting = False
-            if mine:
+            if told:
                 issued.pop(0)
                 if again:
                     waiting = True

@@ -231,8 +231,9 @@ def test_a_reader_that_has_seen_enough(module: str, arguments: list[str], trace:
         env=environment, check=False,
     )  # fmt: skip
     os.close(write)
-    # On a slow machine what takes its time says so.
-    assert (done.returncode, [line for line in done.stderr.splitlines() if not line.endswith(" ...")]) == (141, [])
+    waits = ["elaborating the core ..."] if module == "kv_asu" else []  # said on a slow machine
+    assert done.returncode == 141
+    assert done.stderr.splitlines() in ([], waits)
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

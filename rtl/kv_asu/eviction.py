@@ -31,7 +31,7 @@ class Eviction(wiring.Component):
     wish : Out(1)
         The tail is to go on to the next line.
     step : Out(1)
-        It does to the next line: the one it stands on is taken out, or touched in this clock.
+        It does: the line it stands on is taken out, or touched in this clock.
     pop : Out(1)
         It is taken out.
     evict : Out(half_write_layout)

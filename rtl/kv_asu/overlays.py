@@ -100,11 +100,11 @@ def ways_with_touch(
         settled.cold.eq(Mux(cold, touched, 0) | (ways.cold & ~touched)),
         settled.marked.eq(ways.marked & ~touched),
     ]
-    lines = [Mux(bit, touch.touch.line, way.line) for bit, way in zip(touched, ways.touches, strict=True)]
     for bank in range(params.window):
+        line = ways.touches[bank].line
         m.d.comb += [
             settled.touches[bank].heat.eq(mux(touched[bank], heat, ways.touches[bank].heat)),
-            settled.touches[bank].line.eq(ways.touches[bank].line if clocks == 1 else lines[bank]),
+            settled.touches[bank].line.eq(line if clocks == 1 else Mux(touched[bank], touch.touch.line, line)),
             settled.levels[bank].eq(Mux(touched[bank], level, ways.levels[bank])),
             settled.next_counts[bank].eq(Mux(touched[bank], next_count, ways.next_counts[bank])),
             settled.next_levels[bank].eq(Mux(touched[bank], next_level, ways.next_levels[bank])),
