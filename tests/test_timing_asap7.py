@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kv_asu import waiting
 from kv_asu.cli import main
 from kv_asu.errors import ToolError
 from kv_asu.timing import asap7, mapping, opensta, tools
@@ -251,6 +252,7 @@ def test_what_is_missing_is_said_first(tmp_path: Path, monkeypatch: pytest.Monke
                                        capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     monkeypatch.setattr("kv_asu.verilog.emit", lambda params: "")
     monkeypatch.setattr(opensta, "program", lambda: "sta")
+    monkeypatch.setattr(waiting, "PATIENCE", 3600)  # a slow machine tells what it waits for besides
     assert main(["timing", "--pdk", "asap7", "--liberty", str(tmp_path)]) == 1
     said = capsys.readouterr().err
     assert said.startswith("kv-asu: no liberty file *_TT.lib")

@@ -188,6 +188,11 @@ def test_a_name_that_is_no_text_is_printed(trace: Path, tmp_path: Path) -> None:
     assert done.stdout.endswith("\\udcff.parquet: 3 accesses\n")
 
 
+def without_waits(error: str) -> str:
+    """Standard error without what a slow machine tells of its work."""
+    return error.removeprefix("elaborating the core ...\n")
+
+
 @pytest.mark.parametrize("module", ["vrex", "kv_asu"])
 def test_standard_output_that_is_full_is_one_line(module: str, tmp_path: Path) -> None:
     node = tmp_path / "full"
@@ -204,7 +209,8 @@ def test_standard_output_that_is_full_is_one_line(module: str, tmp_path: Path) -
             env=environment, check=False,
         )  # fmt: skip
     name = {"vrex": "vrex", "kv_asu": "kv-asu"}[module]
-    assert (done.returncode, done.stderr) == (1, f"{name}: standard output: No space left on device\n")
+    assert done.returncode == 1
+    assert without_waits(done.stderr) == f"{name}: standard output: No space left on device\n"
 
 
 @pytest.mark.parametrize(
@@ -231,9 +237,8 @@ def test_a_reader_that_has_seen_enough(module: str, arguments: list[str], trace:
         env=environment, check=False,
     )  # fmt: skip
     os.close(write)
-    waits = ["elaborating the core ..."] if module == "kv_asu" else []  # said on a slow machine
     assert done.returncode == 141
-    assert done.stderr.splitlines() in ([], waits)
+    assert without_waits(done.stderr) == ""
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
