@@ -105,7 +105,7 @@ def test_a_command_without_its_packages_is_one_line() -> None:
 
 def test_help_needs_no_more_than_the_demo() -> None:
     own_imports_come_first = "-m kv_asu.registers_gen"  # and are told in one line, see above
-    commands = main_modules() - {own_imports_come_first, "-m vrex.__main__", "examples/traces/make_pictures.py"}
+    commands = main_modules() - {own_imports_come_first, "-m vrex.__main__"}
     for command, (code, out, said) in without_extras(f"{name} --help" for name in sorted(commands)).items():
         assert code == 0, f"{command}: {said}"
         assert re.search("usage", out, flags=re.I), command

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,6 +13,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from PIL import Image
 
 from kv_asu.params import Params
 from kv_asu_firmware.golden import Settings
@@ -17,8 +21,12 @@ from kv_asu_sim import picture
 from kv_asu_sim.demo import Frame
 from kv_asu_sim.heat import FrameHeat
 from kv_asu_sim.what_if import WhatIf, WorkingSet
+from made_clips import scene, window, write_clip
+from small_streams import write_stream
 from vrex.trace.address_map import AddressMap, PatchGrid
 from vrex.trace.format import Chunk, Geometry, TraceMetadata
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
 
 CHOSEN = WhatIf(Params.asic(), Settings(11, line_shift=12), 18, 16)
 ASKED = WorkingSet(reads=1000, granules=40, most_in_a_frame=30)
@@ -113,3 +121,21 @@ def test_patches_that_nobody_read_have_no_level() -> None:
     read(0, 4, 0)
     assert heat.patches() == pytest.approx(np.array([[2, np.nan], [np.nan, 0]]), nan_ok=True)
     assert np.isnan(heat.patches()).all()
+
+
+def test_pictures_of_a_clip_are_those_the_demo_looks_for(tmp_path: Path) -> None:
+    pytest.importorskip("av")
+    trace = write_stream(tmp_path / "own.parquet", 1, frames=6)
+    clip = write_clip(tmp_path / "own.mp4", [window(scene(1), 9 * frame, 0) for frame in range(6)])
+    command = [sys.executable, str(EXAMPLES / "traces" / "make_pictures.py"), str(trace), str(clip)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    found = picture._pictures(trace)
+    assert list(found) == [1, 3, 5]  # the last of each third
+    assert done.stdout.splitlines() == [str(path) for path in found.values()]
+    shown = [np.asarray(Image.open(path).convert("L"), dtype=int) for path in found.values()]
+    assert {image.shape for image in shown} == {(224, 224)}
+    still = 0.3 * shown[0].std()
+    for former, later in zip(shown, shown[1:], strict=False):
+        moved = round(18 * 224 / 144)  # rows, two frames on
+        assert abs(former[moved:] - later[:-moved]).mean() < still < abs(former - later).mean()

@@ -108,8 +108,9 @@ def test_commands_know_their_options(command: str) -> None:
     """Each names a program and options that exist: its help must list every option."""
     program, *words = shlex.split(command.removeprefix(".venv/bin/"))
     if program == "python":
-        program, words = f"python -m {words[1]}", words[2:]
-        start = [sys.executable, "-m", program.split()[-1]]
+        named = words[:2] if words[0] == "-m" else words[:1]
+        program, words = f"python {' '.join(named)}", words[len(named) :]
+        start = [sys.executable, *named]
     else:
         start = [str(Path(sys.executable).parent / program)]
     subcommands = [word for word in words[:2] if re.fullmatch("[a-z]+", word) and not Path(ROOT / word).exists()]
@@ -118,6 +119,7 @@ def test_commands_know_their_options(command: str) -> None:
         capture_output=True,
         text=True,
         check=True,
+        cwd=ROOT,
         env={**os.environ, "COLUMNS": "200"},
     ).stdout
     for option in (word for word in words if word.startswith("-")):

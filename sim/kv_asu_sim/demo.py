@@ -570,8 +570,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _EXAMPLES,
     )
     parser.add_argument("--trace", type=Path, default=TRACE, metavar="FILE",
-                        help="default: the trace of bikes.mp4; pictures of its frames beside it, "
-                        "<name>_frame_<number>.jpg, are drawn under their patches' T-levels")  # fmt: skip
+                        help="default: the trace of bikes.mp4; pictures of its frames beside it, as "
+                        "examples/traces/make_pictures.py writes them, are drawn under their patches' "
+                        "T-levels")  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="DIR",
                         help="default: build/demo, or build/what_if for another trace or core")  # fmt: skip
     parser.add_argument("--check", type=whole_number(), default=CHECK, metavar="N",
