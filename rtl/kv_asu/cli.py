@@ -35,7 +35,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
     help="KV-ASU: generate the core's Verilog and look at it.",
-    epilog="Example: `kv-asu verilog --profile fpga -o kv_asu.v`",
+    epilog="Example: `kv-asu verilog --profile fpga -o kv_asu.sv`",
 )
 
 
@@ -78,12 +78,12 @@ def _output(text: str) -> Path:
 
 @app.command(
     epilog=_examples(
-        "kv-asu verilog --profile asic -o kv_asu.v",
-        "kv-asu verilog --profile fpga --log2-entries 12 --config-base 0x480 -o build/kv_asu.v",
-        "kv-asu verilog --full-config-space -o build/function.v",
-        "kv-asu verilog --top axi --addr-width 40 -o build/kv_asu_axi.v",
-        "kv-asu verilog --profile fpga --config-base 0x480 --config-clock -o build/kv_asu_cdc.v",
-        "kv-asu verilog --profile asic --assertions -o build/kv_asu.v",
+        "kv-asu verilog --profile asic -o kv_asu.sv",
+        "kv-asu verilog --profile fpga --log2-entries 12 --config-base 0x480 -o build/kv_asu.sv",
+        "kv-asu verilog --full-config-space -o build/function.sv",
+        "kv-asu verilog --top axi --addr-width 40 -o build/kv_asu_axi.sv",
+        "kv-asu verilog --profile fpga --config-base 0x480 --config-clock -o build/kv_asu_cdc.sv",
+        "kv-asu verilog --profile asic --assertions -o build/kv_asu.sv",
     )
 )
 @takes_build
@@ -225,7 +225,7 @@ def info(
     console.print(table)
 
 
-@app.command("lint", epilog=_examples("kv-asu lint kv_asu.v", "kv-asu lint fpga"))
+@app.command("lint", epilog=_examples("kv-asu lint kv_asu.sv", "kv-asu lint fpga"))
 def lint_command(
     target: Annotated[str, typer.Argument(metavar="FILE|PROFILE", help="A Verilog file, or a profile to generate.")],
 ) -> None:
@@ -285,7 +285,13 @@ def _choice(help_text: str, *names: str) -> Any:
 def timing(
     pdk: Annotated[str, _choice("The process.", "asap7")],
     liberty: Annotated[
-        Path, typer.Option(exists=True, file_okay=False, help="Folder with its cells, `*_TT.lib.gz` or `*_TT.lib`.")
+        Path,
+        typer.Option(
+            exists=True,
+            file_okay=False,
+            help="Folder with its cells: RVT liberty files of asap7sc7p5t "
+            "(LIB/NLDM), `*_TT.lib`, `*_TT_nldm_*.lib` or these with .gz; see docs/timing.md.",
+        ),
     ],
     params: Params,
     corner: Annotated[str, _choice("Typical or slow.", "TT", "SS")] = "TT",
