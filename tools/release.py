@@ -61,7 +61,7 @@ _README = f"""# KV-ASU {__version__}
 | `kv_asu.core` | FuseSoC: `v-rex:memory:kv_asu`, of the fpga profile unless the flag `asic` is set; target `lint` |
 
 The files are SystemVerilog: `iverilog -g2012 -s kv_asu rtl/asic/kv_asu.sv`, `read_verilog -sv` in yosys and Vivado.
-What is new in {__version__} is under the topmost heading of `CHANGELOG.md`, called Unreleased until its version has a date.
+What is new in {__version__} is under the topmost heading of `CHANGELOG.md`, called Unreleased until it has a date.
 
 `SHA256SUMS` is for `sha256sum -c`. Other sizes and addresses: `kv-asu verilog` of the project.
 """
