@@ -215,7 +215,7 @@ class CoreHarness:
         m.d.comb += claimed_age.eq(now - recency.oldest_stamp)
         oldest = self._order.oldest(self._unmarked)
         assume(
-            recency.demote
+            marks(recency)
             | Cat(
                 ~oldest[slot] | (self._ages[slot] <= 1) | (recency.oldest_valid & (claimed_age >= self._ages[slot]))
                 for slot in self._slots
