@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In
 
 from formal.claims import Claims, constant
 from formal.internals import Internals
-from formal.list_model import marks, steps
+from formal.list_model import forgets_oldest, marks, steps
 from formal.order import Order
 from formal.register_memory import memories_as_registers
 from formal.stand_ins import FreeConfig, FreeHash, FreeList, FullGeometry, NoCounters, small_counters, watched
@@ -215,7 +215,7 @@ class CoreHarness:
         m.d.comb += claimed_age.eq(now - recency.oldest_stamp)
         oldest = self._order.oldest(self._unmarked)
         assume(
-            marks(recency)
+            forgets_oldest(recency, self._params)
             | Cat(
                 ~oldest[slot] | (self._ages[slot] <= 1) | (recency.oldest_valid & (claimed_age >= self._ages[slot]))
                 for slot in self._slots
