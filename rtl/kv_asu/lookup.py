@@ -7,7 +7,8 @@
 
 Everything is decided at the end of this pipeline, one operation of each kind a clock. An operation that has read its
 slots may have missed what older ones decide; so every stage behind the memories lays the last clock's writes over what
-it holds. Once per stage is enough for any number of stages, and is all there is to hazards.
+it holds. Once per stage is enough for any number of stages, and is all there is to hazards; where the memories are
+written a clock late, the first stage lays those of the clock before under them.
 """
 
 from __future__ import annotations
@@ -88,15 +89,15 @@ class Lookup(wiring.Component):
         m = Module()
         p = self.params
         line, place = self._find_window(m)
-        writes = self.touch, self.evict, self.demote
-        last = dict(zip(("last_touch", "last_evict", "last_demote"), writes, strict=True))
-        touch, evict, demote = self._remembered(m, **last)
-        # The memories are many and far apart: with a stage to spare they are written a clock later.
-        slots = self._read(m, place, *((touch, evict, demote) if p.table_stages == 2 else writes))
+        touch, evict, demote = last = self._remembered(
+            m, last_touch=self.touch, last_evict=self.evict, last_demote=self.demote
+        )
+        # The memories are many and far apart: with a stage to spare they are written a clock later, from registers.
+        slots = self._read(m, place, *(last if p.table_stages == 2 else (self.touch, self.evict, self.demote)))
         line, place = self._delay(m, "read_line", line), self._delay_record(m, "read_place", place)
 
         # Everything about time is as of the clock of the decision.
-        if p.table_stages == 2:  # its memories have everything a clock late
+        if p.table_stages == 2:
             before, *marks = self._remembered(m, earlier_touch=touch, earlier_evict=evict, earlier_demote=demote)
             slots = with_marks(m, "earlier", slots, place, *marks)
             slots = slots_with_touch(m, p, "earlier", slots, collisions(m, p, "earlier", place, line, before), before)
