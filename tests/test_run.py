@@ -162,10 +162,10 @@ def test_a_stream_that_is_longer_than_memory(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--max-model-len", "99999999"], "should be less than or equal to 16777216"),
-        (["--max-model-len", "9" * 20], "should be less than or equal to 16777216"),
-        (["--kv-cache-reserve-mb", "inf"], "inf is more than 1048576, a TiB"),
-        (["--kv-cache-reserve-mb", "1e30"], "1e+30 is more than 1048576, a TiB"),
+        (["--max-model-len", "99999999"], "is at most 16,777,216"),
+        (["--max-model-len", "9" * 400], "is at most 16,777,216"),
+        (["--kv-cache-reserve-mb", "inf"], "is at most 1,048,576"),
+        (["--kv-cache-reserve-mb", "1e30"], "is at most 1,048,576"),
         (["--kv-cache-reserve-mb", "nan"], "'--kv-cache-reserve-mb'"),
         (["--kv-cache-reserve-mb", "10", "--residency", "0.5"], "near memory has one size: give MiB or a share"),
     ],

@@ -110,7 +110,7 @@ def run(
     ] = 0.85,
     max_model_len: Annotated[
         int | None,
-        typer.Option("--max-model-len", min=1, max=_MOST_TOKENS, metavar="N", help="Tokens of the longest stream."),
+        typer.Option("--max-model-len", min=1, metavar="N", help="Tokens of the longest stream."),
     ] = None,
     dtype: Annotated[
         str,
@@ -156,10 +156,10 @@ def run(
         if value is not None and math.isnan(value):
             raise typer.BadParameter("nan is not a number", param_hint=f"'--{name}'")
     read = [camera] if camera else [] if yuv else [source or DEFAULT_TRACE]
-    if reserve_mb is not None and reserve_mb > _MOST_MIB:
-        raise typer.BadParameter(
-            f"{reserve_mb:g} is more than {_MOST_MIB}, a TiB", param_hint="'--kv-cache-reserve-mb'"
-        )
+    most = {"kv-cache-reserve-mb": (reserve_mb, _MOST_MIB), "max-model-len": (max_model_len, _MOST_TOKENS)}
+    for name, (value, limit) in most.items():
+        if value is not None and value > limit:
+            raise typer.BadParameter(f"is at most {limit:,}", param_hint=f"'--{name}'")
     check_outputs(*(path for path in (json_lines, prometheus) if path), sources=read)
     share = residency
     if no_retrieval:
