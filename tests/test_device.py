@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bus_script import BUILDS, Step, play, script
 from kv_asu.params import Params
 from kv_asu.register_map import REGISTERS
 from kv_asu_firmware.device import LINK_CLOCKS, READ_CLOCKS, WRITE_CLOCKS, Device
 from kv_asu_firmware.golden import Entry
-from kv_asu_firmware.ports import ANSWER, TAG, VICTIM
+from kv_asu_firmware.ports import ANSWER, TAG, VICTIM, address_array
 from vrex.transports.model import ModelTransport
 from vrex.transports.rtl import RtlTransport
 
@@ -314,3 +314,26 @@ def test_refused_and_no_time_passes(call: Callable[[Device], object], error: typ
     with pytest.raises(error, match=message):
         call(device)
     assert device.clock == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "lines"),
+    [
+        ([2**64 - 1, 1], [2**64 - 1, 1]),
+        ((1, 2**63), [1, 2**63]),
+        ([1, np.uint64(2**64 - 1), np.int8(3)], [1, 2**64 - 1, 3]),
+        ([], []),
+        (range(3), [0, 1, 2]),
+    ],
+)
+def test_addresses_are_taken_to_the_last_bit(given: ArrayLike, lines: list[int]) -> None:
+    """Of what mixes them with small ones, numpy makes floats by itself."""
+    assert address_array(given, Params(addr_width=64)).tolist() == lines
+
+
+@pytest.mark.parametrize(
+    "given", [[2**64 - 1, -1], [2**64, 1], [2**64 - 1, 1.0], [1.0], [None], "1", 5, [[1]], np.array([1.0])]
+)
+def test_what_is_no_address(given: ArrayLike) -> None:
+    with pytest.raises(TypeError, match="addresses must be a one-dimensional array of unsigned integers"):
+        address_array(given, Params(addr_width=64))

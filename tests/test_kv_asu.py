@@ -8,6 +8,7 @@ import sys
 import weakref
 from collections.abc import Callable
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import pytest
@@ -75,6 +76,54 @@ def test_a_setting_mistyped_is_no_setting(setting: Callable[[KvAsu], object], me
         asu.timeout = 7
         asu.tick_shift = 3
         assert (weakref.ref(asu)(), asu.timeout, asu.tick_shift) == (asu, 7, 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: vrex.open(["model"]), r"transport must be one of model, .*, not \['model'\]"),
+        (lambda: vrex.open("model", foo=1), "there is no option foo; a build has addr_width, log2_entries"),
+        (lambda: vrex.open("rtl", foo=1), "there is no option foo; a build has addr_width"),
+        (lambda: vrex.open("model", params=5), "params must be a kv_asu.params.Params, not 5"),
+        (lambda: vrex.open("model", record=5), "record must be a path, not 5"),
+        (lambda: vrex.open("model", vsec_id="x"), "vsec_id must be an integer, not 'x'"),
+        (lambda: vrex.open("sysfs", foo=1), "the sysfs transport has no option foo; it takes device, root, clock"),
+        (lambda: vrex.open("sysfs", device=5), "device must be a PCI address like 0000:00:02.0, not 5"),
+        (lambda: vrex.open("sysfs", root=5), "root must be a path, not 5"),
+        (lambda: vrex.open().assign(["CTRL.DECAY"]), "must be a pair like .*, not 'CTRL.DECAY'"),
+        (lambda: vrex.open("model").assign(5), "must be a pair like .*, not 5"),
+        (lambda: vrex.open("model").read_field(5), "a name must be a text like CTRL.DECAY, not 5"),
+    ],
+)
+def test_what_is_mistaken_is_named(call: Callable[[], object], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
+
+
+@pytest.mark.parametrize("timeout", [float("nan"), float("inf"), -1, "1", []])
+def test_every_timeout_is_a_time(timeout: Any) -> None:
+    calls: list[Callable[[KvAsu], object]] = [
+        lambda asu: KvAsu(asu.transport, timeout=timeout),
+        lambda asu: setattr(asu, "timeout", timeout),
+        lambda asu: asu.enable(timeout),
+        lambda asu: asu.disable(timeout),
+        lambda asu: asu.flush(timeout),
+        lambda asu: asu.query(0, timeout),
+        lambda asu: asu.evict(timeout),
+    ]
+    with KvAsu.open("model", log2_entries=4, window=2) as asu:
+        before = asu.registers()
+        for call in calls:
+            with pytest.raises((TypeError, ValueError), match="timeout must be a finite number, 0 or more, not "):
+                call(asu)
+        assert asu.registers() == before
+        assert asu.timeout == asu.transport.patience
+
+
+def test_a_mapping_is_assigned() -> None:
+    with KvAsu.open("model", log2_entries=4, window=2) as asu:
+        asu.assign({"CTRL.DECAY": Decay.CLEAR, "COLD_WATERMARK": 3})
+        assert (asu.decay, asu.cold_watermark) == (Decay.CLEAR, 3)
 
 
 @pytest.mark.parametrize(("major", "minor"), [(1, 0), (1, 7), (1, 255)])

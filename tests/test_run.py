@@ -128,9 +128,70 @@ def test_streams_that_do_not_fit(trace: Path, capsys: pytest.CaptureFixture[str]
     errors = capsys.readouterr().err.splitlines()
     assert len(errors) == 6
     assert "layer 0 holds 34 tokens of at most 40, no room for 17 more" in errors[0]
-    assert "lines need a place" in errors[1]
+    assert re.search(r"near memory has \d+ places for lines, and 34 lines are in use at once: at least", errors[1])
     assert "the stream's KV is fp16" in errors[2]
     assert "none.mp4: cannot be read" in errors[5]
+
+
+@pytest.mark.parametrize("small", ["--residency 0.02", "--kv-cache-reserve-mb 0.01"])
+def test_what_is_told_to_make_room_makes_room(small: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = write_stream(tmp_path / "wide.parquet", 3, frames=8, head_size=256)
+    assert main(["run", str(trace), *small.split(), "--frames", "1"]) == 1
+    error = capsys.readouterr().err
+    assert "136 lines are in use at once" in error
+    found = re.findall(r"(--[a-z-]+) ([\d.]+),? ?", error.partition("at least")[2])
+    assert [option for option, _ in found] == ["--residency", "--kv-cache-reserve-mb"]
+    for option, value in found:
+        assert main(["run", str(trace), option, value, "--frames", "1"]) == 0
+        assert main(["run", str(trace), option, str(float(value) * 0.7), "--frames", "1"]) == 1
+
+
+def test_a_stream_that_is_longer_than_memory(
+    trace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def none_left(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(DynamicRetrievalCache, "__init__", none_left)
+    assert main(["run", str(trace), "--max-model-len", str(1 << 24)]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("vrex: no memory for a stream of 16,777,216 tokens; a smaller --max-model-len")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--max-model-len", "99999999"], "is at most 16,777,216"),
+        (["--max-model-len", "9" * 400], "is at most 16,777,216"),
+        (["--kv-cache-reserve-mb", "inf"], "is at most 1,048,576"),
+        (["--kv-cache-reserve-mb", "1e30"], "is at most 1,048,576"),
+        (["--kv-cache-reserve-mb", "nan"], "'--kv-cache-reserve-mb'"),
+        (["--kv-cache-reserve-mb", "10", "--residency", "0.5"], "near memory has one size: give MiB or a share"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_numbers_that_make_no_sense(
+    arguments: list[str], said: str, trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", str(trace), *arguments]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_that_everything_fits_is_told_once(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, told in (
+        ([], 1),
+        (["--kv-cache-reserve-mb", "16"], 1),
+        (["--kv-cache-reserve-mb", "0.06"], 0),
+        (["--residency", "1"], 0),
+        (["--no-kv-retrieval-enabled"], 0),
+        (["--json"], 0),
+    ):
+        assert main(["run", str(trace), *arguments]) == 0
+        error = capsys.readouterr().err
+        assert error.count("of KV fitted in near memory, so that nothing had to move") == told, arguments
 
 
 def test_a_missing_package_is_one_line(

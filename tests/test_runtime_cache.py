@@ -157,7 +157,7 @@ def test_too_much_at_once_is_told_and_changes_nothing() -> None:
     rng = np.random.default_rng(3)
     cache = small_cache(12)
     kv = random_kv(rng, cache, 20)
-    with pytest.raises(KvCacheFull, match="40 lines need a place, 12 of 12 are free"):
+    with pytest.raises(KvCacheFull, match="40 lines are written at once, near memory has places for 12"):
         cache.append(0, *kv)
     assert cache.tokens(0) == 0
     for start in range(0, 20, 5):

@@ -10,6 +10,9 @@ import random
 import shutil
 import socket
 import stat
+import subprocess
+import sys
+import textwrap
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
@@ -180,6 +183,35 @@ def test_a_recorder_that_nobody_closes_is_finished(tmp_path: Path) -> None:
     Recorder(ModelTransport(SMALL), tmp_path / "some.parquet").idle(3)
     gc.collect()
     assert len(steps_of(tmp_path / "some.parquet")) == 1
+
+
+@pytest.mark.parametrize("leave", ["raise SystemExit", "asu.close()", "del asu", "asu.bus.idle(1)"])
+def test_a_child_leaves_its_parents_recording_alone(leave: str, tmp_path: Path) -> None:
+    script = """
+        import os, sys
+        import vrex
+
+        asu = vrex.open("model", log2_entries=4, window=2, record="some.parquet")
+        asu.bus.observe([0x100])
+        if not os.fork():
+            LEAVE
+            sys.exit()
+        print(os.waitstatus_to_exitcode(os.wait()[1]), os.listdir())
+        asu.bus.observe([0x200, 0x300])
+        asu.close()
+    """
+    script = textwrap.dedent(script).replace("LEAVE", leave)
+    run = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    steps = steps_of(tmp_path / "some.parquet")
+    assert [step.operation.commands for step in steps if step.operation.kind == "observe"] == [1, 2]
+    code, names = run.stdout.split(maxsplit=1)
+    assert names.count(".part") == 1
+    assert int(code) == ("idle" in leave)
+    said = "and this is a child of it; open a device of its own here"
+    assert (said in run.stderr) == ("idle" in leave)
 
 
 def test_what_cannot_be_recorded(tmp_path: Path) -> None:

@@ -248,6 +248,13 @@ def test_closed_files_are_not_used(config: Path, tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+def test_a_pipe_is_not_waited_for(config: Path, tmp_path: Path) -> None:
+    config.unlink()
+    os.mkfifo(config)
+    with pytest.raises(DeviceAccessError, match="config: no regular file; --root names what stands for"):
+        SysfsTransport(root=tmp_path)
+
+
 class TestTwoWriters:
     def test_in_two_processes(self, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         serve(monkeypatch, config, Device(SMALL))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from live_mount import SMALL, mounted
 from served_config import serve, tree
 from transport_contract import BUS, CLOCKED, LIVE, PARAMS, READS, Check
 from vrex.errors import VrexError
-from vrex.transports import TRANSPORTS, Transport, open_transport
+from vrex.kv_asu import KvAsu
+from vrex.transports import TRANSPORTS, Bus, Transport, open_transport
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +84,35 @@ def test_one_after_the_other(transport: Transport, capsys: pytest.CaptureFixture
     """As a bench runs them, on one device."""
     transport_contract.everything(transport)
     assert capsys.readouterr().out.count("held: ") == len(READS + LIVE + BUS + CLOCKED)
+
+
+@over("model", "rtl", "sysfs-file", "uart")
+def test_what_is_closed_does_nothing_more(transport: Transport) -> None:
+    operations: list[Callable[[], object]] = [lambda: transport.read(0, 4), lambda: transport.write(4, 0, 2)]
+    if isinstance(transport, Bus):
+        bus = transport
+        operations += [
+            lambda: bus.observe([256]),
+            lambda: bus.query_lines([256]),
+            lambda: bus.evict_lines(1),
+            lambda: bus.idle(1),
+            lambda: setattr(bus, "power_good", True),
+            lambda: KvAsu(bus),
+        ]
+        clock = bus.clock
+    transport.close()
+    transport.close()
+    for operation in operations:
+        with pytest.raises(ValueError, match=f"^{re.escape(str(transport))}: this transport is closed$"):
+            operation()
+    assert not isinstance(transport, Bus) or transport.clock == clock
+
+
+def test_nothing_is_lost_from_a_closed_recording(tmp_path: Path) -> None:
+    with KvAsu.open("model", params=PARAMS, record=tmp_path / "x.parquet") as asu:
+        asu.enable()
+    with pytest.raises(ValueError, match="the device model: this transport is closed"):
+        asu.bus.observe([256])
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from small_streams import write_stream
 from vrex.cli import main
 from vrex.trace.format import TraceMetadata, write_trace
 
@@ -146,6 +147,70 @@ def test_a_source_is_not_written_over(
     assert trace.read_bytes() == before
 
 
+@pytest.mark.parametrize("link", ["itself", "symbolic", "hard"])
+@pytest.mark.parametrize(
+    ("arguments", "written"),
+    [
+        (["run", "{source}", "--json-lines", "{written}"], "frames.jsonl"),
+        (["run", "{source}", "--prometheus", "{written}"], "totals.prom"),
+        (["report", "{source}", "-o", "{written}"], "page.html"),
+        (["train", "{source}", "-o", "{written}"], "weights.json"),
+        (["train", "other.parquet", "--clip", "{source}", "-o", "{written}"], "weights.json"),
+        (["sweep", "{source}", "--out", "out"], "out/sweep.parquet"),
+        (["bench", "{source}", "--out", "out", "--no-peers"], "out/figures.json"),
+        (["bench", "{source}", "other.parquet", "--out", "out", "--no-peers"], "out/other-speed.png"),
+    ],
+)
+def test_no_command_writes_over_what_it_reads(
+    arguments: list[str],
+    written: str,
+    link: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_stream(source := Path("source.parquet"), 5, frames=2)
+    if "other.parquet" in arguments:
+        write_stream(Path("other.parquet"), 6, frames=2)
+    before, result = source.read_bytes(), Path(written)
+    result.parent.mkdir(exist_ok=True)
+    if link == "symbolic":
+        result.symlink_to(source.resolve())
+    elif link == "hard":
+        result.hardlink_to(source)
+    else:
+        source = source.rename(result)
+    assert main([word.format(source=source, written=result) for word in arguments]) == 1
+    error = capsys.readouterr().err
+    assert error.endswith("is what it would be made from; name another file to write\n")
+    assert error.count("\n") == 1
+    assert source.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "a.parquet", "--json-lines", "x", "--prometheus", "./x"],
+        ["run", "a.parquet", "--json-lines", "x", "--prometheus", "link"],
+        ["bench", "a.parquet", "b/a.parquet", "--out", ".", "--no-peers", "--table", "speed"],
+    ],
+)
+def test_no_two_results_are_one_file(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("b").mkdir()
+    Path("link").symlink_to("x")
+    for name, seed in (("a.parquet", 5), ("b/a.parquet", 6)):
+        write_stream(Path(name), seed, frames=2)
+    assert main(arguments) == 1
+    error = capsys.readouterr().err
+    assert error.endswith("would be written twice; give each result a file of its own\n")
+    assert error.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.parquet", "b", "link"]
+
+
 LONG = "n" * 300
 
 
@@ -211,6 +276,28 @@ def test_standard_output_that_is_full_is_one_line(module: str, tmp_path: Path) -
     name = {"vrex": "vrex", "kv_asu": "kv-asu"}[module]
     assert done.returncode == 1
     assert without_waits(done.stderr) == f"{name}: standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("closed", "arguments", "code", "said"),
+    [
+        ("<&-", ["run", "--yuv", "64x64@30"], 1, "vrex: standard input ended 0 bytes into frame 0"),
+        (">&-", ["regs", "list"], 0, ""),
+        (">&-", ["run", "TRACE", "--frames", "1"], 1, "has no geometry"),
+        ("2>&-", ["trace", "info", "none.parquet"], 1, ""),
+        ("<&- >&- 2>&-", ["trace", "info", "TRACE"], 0, ""),
+    ],
+)
+def test_a_standard_stream_that_is_closed(closed: str, arguments: list[str], code: int, said: str, trace: Path) -> None:
+    given = [str(trace) if word == "TRACE" else word for word in arguments]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run(
+        ["sh", "-c", f'"$@" {closed}', "sh", sys.executable, "-m", "vrex", *given],
+        capture_output=True, text=True, env=environment, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert done.stderr.count("\n") == bool(said)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from operator import index
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -30,6 +33,14 @@ ANSWER = np.dtype([("answer_tracked", "u1"), ("answer_tlevel", "u1"), ("answer_h
 VICTIM = np.dtype([("victim_status", "u1"), ("victim_line", "u8")])
 
 
+def _wide(numbers: list[object]) -> NDArray[np.generic]:
+    """Integers of 64 bits, or what numpy makes of them where they are none."""
+    try:
+        return np.array([index(number) for number in numbers], np.uint64)  # type: ignore[arg-type]
+    except (TypeError, OverflowError):
+        return np.asarray(numbers)
+
+
 def address_array(addresses: ArrayLike, params: Params) -> NDArray[np.uint64]:
     """Byte addresses for a port, shape (n,).
 
@@ -41,6 +52,9 @@ def address_array(addresses: ArrayLike, params: Params) -> NDArray[np.uint64]:
         One has more bits than the build.
     """
     array = np.asarray(addresses)
+    if array.dtype.kind in "fO" and array.ndim == 1 and not isinstance(addresses, np.ndarray):
+        # Integers beyond 63 bits beside others: numpy has no type of its own for them, and rounds.
+        array = _wide(list(addresses)) if isinstance(addresses, Iterable) else array
     if array.size == 0:
         array = array.astype(np.uint64)
     if array.ndim != 1 or array.dtype.kind not in "ui" or (array.dtype.kind == "i" and (array < 0).any()):

@@ -14,6 +14,11 @@ from rich.text import Text
 stderr = Console(stderr=True)
 
 
+def tell(text: str) -> None:
+    """A line on standard error, as it is."""
+    stderr.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
 class _RateColumn(ProgressColumn):
     """Units done a second."""
 

@@ -31,7 +31,18 @@ class NoPowerError(VrexError):
 
 
 class KvCacheFull(VrexError):
-    """The lines that are in use at once, or the whole stream, need more memory than there is."""
+    """The lines that are in use at once, or the whole stream, need more memory than there is.
+
+    Parameters
+    ----------
+    text : str
+    places : int
+        Places of near memory that lines in use at once need; 0 where more near memory would not help.
+    """
+
+    def __init__(self, text: str, places: int = 0) -> None:
+        super().__init__(text)
+        self.places = places
 
 
 class VersionError(VrexError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import kv_asu.files
@@ -44,6 +44,35 @@ def check_not_source(path: Path, *sources: Path) -> None:
         with contextlib.suppress(OSError):  # a file that is not there is no source, or its reader says so
             if os.path.samefile(path, source):
                 raise VrexError(f"{path}: is what it would be made from; name another file to write")
+
+
+def check_outputs(*outputs: Path, sources: Iterable[Path] = ()) -> None:
+    """See before the work that each of a command's results has a place of its own.
+
+    Parameters
+    ----------
+    *outputs : Path
+        The files that the command writes.
+    sources : iterable of Path
+        What it reads.
+
+    Raises
+    ------
+    VrexError
+        A result cannot be put there, or would take the place of a source or of another result.
+    """
+    given = list(sources)
+    for number, path in enumerate(outputs):
+        check_not_source(path, *given)
+        check_file(path)
+        if any(_are_one(path, other) for other in outputs[:number]):
+            raise VrexError(f"{path}: would be written twice; give each result a file of its own")
+
+
+def _are_one(path: Path, other: Path) -> bool:
+    with contextlib.suppress(OSError):  # one of them is not there yet
+        return os.path.samefile(path, other)
+    return kv_asu.files.place_of(path) == kv_asu.files.place_of(other)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -131,7 +131,8 @@ class KvAsu:
     transport : Transport
         The PCI function it is in.
     timeout : float, optional
-        How long to wait for the core, in the transport's time unit; the transport's own patience unless given.
+        How long to wait for the core, in the transport's time unit, 0 or more; the transport's own patience unless
+        given.
     vsec_id : int
         The id of the core's capability, for a core built with another than the default.
 
@@ -158,12 +159,14 @@ class KvAsu:
     def __setattr__(self, name: str, value: object) -> None:
         if not hasattr(type(self), name):  # a setting mistyped would be one that never acts
             raise AttributeError(f"a KvAsu has nothing called {name}{_meant(type(self), name)}", name=name, obj=self)
+        if name == "timeout":
+            value = _finite(value)
         super().__setattr__(name, value)
 
     def __init__(self, transport: Transport, *, timeout: float | None = None, vsec_id: int = VSEC_ID) -> None:
         self.transport = transport
         self.timeout = transport.patience if timeout is None else timeout
-        self.base = find_kv_asu(transport, vsec_id)
+        self.base = find_kv_asu(transport, integer("vsec_id", vsec_id))
         self.regs = RegisterFile(self._read, self._write_checked)
         self._unanswered: set[type[Register]] = set()  # operations given up, which the core may still be at
         version = self._read(Id)
@@ -248,6 +251,11 @@ class KvAsu:
     def enable(self, timeout: float | None = None) -> None:
         """Start from an empty table, and wait until requests are tracked. An enabled core just goes on.
 
+        Parameters
+        ----------
+        timeout : float, optional
+            How long to wait, in the transport's time unit, 0 or more; here and below `KvAsu.timeout` unless given.
+
         Raises
         ------
         NoPowerError
@@ -255,8 +263,9 @@ class KvAsu:
         KvAsuTimeoutError
             It does not become active.
         """
+        patience = self._patience(timeout)
         self.regs[Ctrl].modify(enable=1)
-        self._wait_active("enable", timeout)
+        self._wait_active("enable", patience)
 
     def disable(self, timeout: float | None = None) -> None:
         """Stop; the table is forgotten, the counters stay.
@@ -266,8 +275,9 @@ class KvAsu:
         KvAsuTimeoutError
             It stays active.
         """
+        patience = self._patience(timeout)
         self.regs[Ctrl].modify(enable=0)
-        self._wait("disable", lambda: not self.status & (_ACTIVE | _BUSY), timeout)
+        self._wait("disable", lambda: not self.status & (_ACTIVE | _BUSY), patience)
 
     def flush(self, timeout: float | None = None) -> None:
         """Empty the table, and wait until requests are tracked again. Of a core that is not enabled it is empty.
@@ -277,11 +287,12 @@ class KvAsu:
         NoPowerError, KvAsuTimeoutError
             As for `enable`.
         """
+        patience = self._patience(timeout)
         if self.enabled:
             self.regs[Ctrl].modify(flush=1)
-            self._wait_active("flush", timeout)
+            self._wait_active("flush", patience)
 
-    def _wait_active(self, what: str, timeout: float | None) -> None:
+    def _wait_active(self, what: str, patience: float) -> None:
         def active() -> bool:
             status = self.status
             if not status.powered:
@@ -291,7 +302,7 @@ class KvAsu:
                 )
             return status.active and not status.busy
 
-        self._wait(what, active, timeout)
+        self._wait(what, active, patience)
 
     # Settings
 
@@ -499,15 +510,16 @@ class KvAsu:
         KvAsuTimeoutError
             The query port is never idle.
         """
+        patience = self._patience(timeout)
         width = self.params.addr_width
         address = integer("address", address)
         if not 0 <= address < 1 << width:
             raise ValueError(f"address must be 0 to 2^{width}-1, not {address:#x}")
         if Query in self._unanswered:  # its answer would be taken for ours
-            self._finish(Query, timeout)
+            self._finish(Query, patience)
         self._write(QueryLo, address & _ALL_ONES)
         self._write(QueryHi, address >> 32)
-        answer = self._operate(Query, timeout)
+        answer = self._operate(Query, patience)
         return QueryResult(answer.tracked, answer.tlevel, answer.count)
 
     def evict(self, timeout: float | None = None) -> int | None:
@@ -523,7 +535,7 @@ class KvAsu:
         KvAsuTimeoutError
             The evict port is never idle, or requests touch the tail of the cold list all the time.
         """
-        if self._operate(Evict, timeout).status != VictimStatus.FOUND:
+        if self._operate(Evict, self._patience(timeout)).status != VictimStatus.FOUND:
             return None
         return self._read(VictimLo).address | self._read(VictimHi).address << 32
 
@@ -559,12 +571,17 @@ class KvAsu:
 
         Raises as `assign`.
         """
-        self.assign(values.items())
+        self.assign(values)
 
-    def assign(self, assignments: Iterable[tuple[str, int]]) -> None:
+    def assign(self, assignments: Mapping[str, int] | Iterable[tuple[str, int]]) -> None:
         """Write fields, by paths like ``CTRL.DECAY``, and whole registers, by names, in the order given.
 
         Fields of one register are one write, at the first's place, unless the whole register is written between them.
+
+        Parameters
+        ----------
+        assignments : mapping, or iterable of pairs
+            Values by path or name.
 
         Raises
         ------
@@ -576,7 +593,7 @@ class KvAsu:
         """
         writes: list[tuple[type[Register], int | dict[str, int]]] = []
         last: dict[type[Register], dict[str, int]] = {}  # where more fields of a register go
-        for path, value in assignments:
+        for path, value in _pairs(assignments):
             if "." not in path:
                 register = find_register(path)
                 writes.append((register, self.regs[register].check_word(value)))
@@ -635,14 +652,14 @@ class KvAsu:
                 "disable it first (CTRL.ENABLE = 0)"
             )
 
-    def _operate(self, register: type[R], timeout: float | None) -> R:
+    def _operate(self, register: type[R], patience: float) -> R:
         """Start what a register does, unless it is still at it, and wait for the answer."""
         if register not in self._unanswered:
             self._write(register, 1)
             self._unanswered.add(register)
-        return self._finish(register, timeout)
+        return self._finish(register, patience)
 
-    def _finish(self, register: type[R], timeout: float | None) -> R:
+    def _finish(self, register: type[R], patience: float) -> R:
         answer = register(0)
 
         def done() -> bool:
@@ -650,13 +667,15 @@ class KvAsu:
             answer = self._read(register)
             return bool(answer & _DONE)
 
-        self._wait(register.NAME.lower(), done, timeout)
+        self._wait(register.NAME.lower(), done, patience)
         self._unanswered.discard(register)
         return answer
 
-    def _wait(self, what: str, done: Callable[[], bool], timeout: float | None) -> None:
+    def _patience(self, timeout: float | None) -> float:
+        return self.timeout if timeout is None else _finite(timeout)
+
+    def _wait(self, what: str, done: Callable[[], bool], patience: float) -> None:
         """Look until ``done`` or the time is up; the last look is made after it is."""
-        patience = self.timeout if timeout is None else timeout
         end = self.transport.now() + patience
         while True:
             late = self.transport.now() >= end
@@ -668,6 +687,15 @@ class KvAsu:
                     "see `vrex doctor`, or give it more time"
                 )
             self.transport.pause()
+
+
+def _pairs(assignments: object) -> Iterator[tuple[str, int]]:
+    """Paths and values; raises TypeError for what is none."""
+    given = assignments.items() if isinstance(assignments, Mapping) else assignments
+    for pair in given if isinstance(given, Iterable) and not isinstance(given, str) else [given]:
+        if not (isinstance(pair, Sequence) and len(pair) == 2 and isinstance(pair[0], str)) or isinstance(pair, str):
+            raise TypeError(f"an assignment must be a pair like ('CTRL.DECAY', 1), not {pair!r}")
+        yield pair[0], pair[1]
 
 
 def _meant(kind: type, name: str) -> str:
@@ -688,6 +716,8 @@ def _bus(transport: Transport) -> Bus:
 def _recorded(transport: Transport, path: str | os.PathLike[str]) -> Bus:
     from vrex.session.recorder import Recorder
 
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"record must be a path, not {path!r}")
     return Recorder(_bus(transport), path)
 
 
@@ -697,6 +727,16 @@ _ORDER = dict.fromkeys((T3, T2, T1), " or out of order (T3.AGE <= T2.AGE <= T1.A
 _ACTIVE = Status.of(active=1)
 _BUSY = Status.of(busy=1)
 _DONE = Evict.of(done=1)  # the same bit in QUERY
+
+
+def _finite(timeout: object) -> float:
+    """A timeout; every wait has an end."""
+    try:
+        if isinstance(timeout, str | bytes) or not 0 <= (value := float(timeout)) < float("inf"):  # type: ignore[arg-type]
+            raise ValueError(f"timeout must be a finite number, 0 or more, not {timeout!r}")
+    except TypeError:
+        raise TypeError(f"timeout must be a finite number, 0 or more, not {timeout!r}") from None
+    return value
 
 
 def _integer(name: str, value: int | None) -> int | None:

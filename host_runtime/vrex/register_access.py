@@ -133,10 +133,10 @@ def find_register(name: str) -> type[Register]:
 
     Raises
     ------
-    ValueError
-        There is none.
+    TypeError, ValueError
+        The name is no text; there is none.
     """
-    register = REGISTERS.get(name.upper())
+    register = REGISTERS.get(_text(name).upper())
     if register is None:
         raise ValueError(f"there is no register {name.upper()}{_closest(name.upper(), REGISTERS)}")
     return register
@@ -147,10 +147,10 @@ def find_field(path: str) -> tuple[type[Register], str]:
 
     Raises
     ------
-    ValueError
-        There is no such register or field.
+    TypeError, ValueError
+        The path is no text; there is no such register or field.
     """
-    name, dot, field = path.partition(".")
+    name, dot, field = _text(path).partition(".")
     register = find_register(name)
     if not dot or field.lower() not in register.FIELDS:
         fields = ", ".join(f"{register.NAME}.{field.name}" for field in register.FIELDS.values())
@@ -180,6 +180,12 @@ def field_value(path: str, text: str) -> int:
 def is_writable(register: type[Register]) -> bool:
     """Whether software can write any of it."""
     return any(field.access in _WRITABLE for field in register.FIELDS.values())
+
+
+def _text(name: object) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"a name must be a text like CTRL.DECAY, not {name!r}")
+    return name
 
 
 def _closest(name: str, names: Mapping[str, object]) -> str:

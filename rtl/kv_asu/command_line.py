@@ -111,6 +111,7 @@ def ending(name: str, job: Callable[[], int], *failures: type[Exception]) -> int
         The exit code: that of the job, 1 for a failure, 130 when interrupted, 141 when whoever read the output has
         seen enough.
     """
+    _fill_streams()
     try:
         code = unwinding(job)
         print(end="", flush=True)  # what cannot be written is told here, not on the way out
@@ -132,6 +133,13 @@ def ending(name: str, job: Callable[[], int], *failures: type[Exception]) -> int
         complain(name, "interrupted")
         return INTERRUPTED
     return FAILURE
+
+
+def _fill_streams() -> None:
+    """Have a standard stream that was closed lead nowhere: Python has None for it, and the next file its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # for as long as the process lives
 
 
 def _drop_output() -> None:

@@ -105,17 +105,19 @@ def whole_file(path: Path) -> Iterator[Path]:
     place = check_file(path)
     temporary = place.with_name(f".{place.name[:_NAME_KEPT]}.{secrets.token_hex(6)}.part")
     made = [folder for folder in place.parents if not folder.exists()]
+    process = os.getpid()
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         temporary.touch(exist_ok=False)
         yield temporary
         temporary.replace(check_file(place))
     finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # a folder that holds something, the file above all, stays
-            for folder in made:
-                folder.rmdir()
+        if os.getpid() == process:  # a child made by fork leaves its parent's file alone
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # a folder that holds something, the file above all, stays
+                for folder in made:
+                    folder.rmdir()
 
 
 def write_stream(path: Path, text: str) -> None:

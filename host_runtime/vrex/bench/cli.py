@@ -57,7 +57,7 @@ def bench(
     from vrex.console import stderr
     from vrex.errors import VrexError
     from vrex.extras import need
-    from vrex.files import check_file, whole_file
+    from vrex.files import check_outputs, whole_file
 
     frozen = BenchKnobs.read(knobs or FROZEN)
     need("vrex bench", "simpy", "matplotlib")  # now, not after the first half hour
@@ -67,28 +67,36 @@ def bench(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise VrexError(f"{out}: cannot be made ({error.strerror}); choose another --out") from None
-    check_file(out / "figures.json")
+    figures_file, read = out / "figures.json", [*(inputs or [DEFAULT_TRACE]), knobs or FROZEN]
+    check_outputs(figures_file, sources=read)
     console = Console()
+    wanted = [name for name in TABLES if not table or name in table]
     figures: dict[str, Any] = {"knobs": vars(frozen), "transport": transport, "traces": {}}
-    for stream, clip in open_streams(inputs or [DEFAULT_TRACE], frozen.trace, out, "vrex bench"):
+    streams = open_streams(inputs or [DEFAULT_TRACE], frozen.trace, out, "vrex bench")
+    plots = [_plot_of(stream, name, out) for stream, _ in streams for name in wanted]
+    check_outputs(figures_file, *plots, sources=read)
+    for stream, clip in streams:
         path = stream.path
-        wanted = [name for name in TABLES if not table or name in table]
-        if "fidelity" in wanted and clip is None:
-            wanted.remove("fidelity")
+        possible = [name for name in wanted if name != "fidelity" or clip is not None]
+        if possible != wanted:
             stderr.print(f"{path.name}: no table fidelity: it needs the clip; give that instead of its trace")
         tables: dict[str, Any] = {}
         motion = stream.motion is not None
         figures["traces"][path.name] = {"made": stream.metadata.made, "motion": motion, "tables": tables}
-        for name in wanted:
+        for name in possible:
             measured = _measure(name, stream, clip, frozen, transport, peers)
             tables[name] = measured.to_json()
             if not as_json:
                 console.print(measured.text())
-            plot(measured, out / f"{path.stem}-{name}.png")
-            with whole_file(out / "figures.json") as scratch:  # after each, so that who stops it keeps what is done
+            plot(measured, _plot_of(stream, name, out))
+            with whole_file(figures_file) as scratch:  # after each, so that who stops it keeps what is done
                 scratch.write_text(json.dumps(figures, indent=2) + "\n")
     if as_json:
         typer.echo(json.dumps(figures, indent=2))
+
+
+def _plot_of(stream: Stream, table: str, out: Path) -> Path:
+    return out / f"{stream.path.stem}-{table}.png"
 
 
 def _measure(name: str, stream: Stream, clip: Path | None, knobs: BenchKnobs, transport: str, peers: bool) -> Table:

@@ -51,7 +51,7 @@ def calibrate(
     """
     from vrex.calibrate.clip import PRESETS, measure_clip
     from vrex.calibrate.reuse import measure_reuse
-    from vrex.console import progress_bar, stderr
+    from vrex.console import progress_bar, tell
     from vrex.trace.format import TraceReader, is_trace
 
     if video is not None and is_trace(video):
@@ -94,4 +94,4 @@ def calibrate(
         words.append("CTRL.ENABLE=1")
     typer.echo(f"vrex regs set {' '.join(words)} --device 00:02.0")
     for warning in warnings:
-        stderr.print(f"warning: {warning}", markup=False, highlight=False, soft_wrap=True)
+        tell(f"warning: {warning}")

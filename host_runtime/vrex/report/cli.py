@@ -59,23 +59,23 @@ def report(
     a trace alone, the heat map has no frames behind it, unless its clip is in an installed package.
     """
     from vrex.console import progress_bar
-    from vrex.errors import VrexError
+    from vrex.errors import KvCacheFull, VrexError
     from vrex.extras import need
-    from vrex.files import check_file, check_not_source, whole_file
+    from vrex.files import check_outputs, whole_file
 
     if math.isnan(residency):
         raise typer.BadParameter("nan is not a number", param_hint="'--residency'")
     need("vrex report", "simpy", "PIL")
+    from vrex.bench.inputs import DEFAULT_TRACE
     from vrex.report.heat import HeatMap
     from vrex.report.page import page
-    from vrex.run.replay import Replay, Shape, cache_for
+    from vrex.run.replay import Replay, Shape, cache_for, least_room
     from vrex.run.sources import open_source
     from vrex.runtime.core_watch import CLOCK_NS
     from vrex.trace.cli import indices
     from vrex.trace.vit import VIT_S14
 
-    check_not_source(output, *(path for path in (source, clip) if path))
-    check_file(output)
+    check_outputs(output, sources=[source or DEFAULT_TRACE, *([clip] if clip else [])])
     with tempfile.TemporaryDirectory() as folder:
         chosen = indices("layers", layers, VIT_S14.layers)
         stream, given = open_source(source, frames, chosen, Path(folder), "vrex report")
@@ -94,12 +94,15 @@ def report(
         replay = Replay(stream, cache, min_tlevel=2, prefetch=True)
         done: list[FrameMetrics] = []
         with progress_bar("run", "reads") as bar:
-            for frame in replay.run():
-                done.append(frame)
-                heat.look(frame.frame)
-                bar(replay.lines, None if frames else stream.reads)
-                if len(done) == frames:
-                    break
+            try:
+                for frame in replay.run():
+                    done.append(frame)
+                    heat.look(frame.frame)
+                    bar(replay.lines, None if frames else stream.reads)
+                    if len(done) == frames:
+                        break
+            except KvCacheFull as error:
+                raise least_room(error, cache, reserve=False) from None
         if not done:
             raise VrexError(f"{stream.path}: nothing is read in it; make a trace with 'vrex trace make'")
         rates: dict[str, list[float]] = {}

@@ -13,6 +13,7 @@ import typer
 from vrex.options import one_of
 
 if TYPE_CHECKING:
+    from vrex.errors import VrexError
     from vrex.run.live import Live
     from vrex.run.replay import Replay, Shape
     from vrex.runtime.cache import DynamicRetrievalCache
@@ -33,6 +34,11 @@ Latency    from the frame's first KV to its last read on the device: modelled, a
 """
 
 _TRANSPORTS = ("model", "rtl")
+
+#: Near memory unless told otherwise, and the most that makes sense to ask for, in MiB.
+_USUAL_MIB, _MOST_MIB = 2048, 1 << 20
+#: Tokens that no stream has: eighteen hours of a frame a second.
+_MOST_TOKENS = 1 << 24
 #: The source's names of types, and ours.
 _DTYPES = {"half": "fp16", "bfloat16": "bf16", "float": "fp32"}
 
@@ -74,8 +80,15 @@ def run(
         bool, typer.Option("--kv-prefetch-disable", help="Bring nothing ahead of its use.")
     ] = False,
     reserve_mb: Annotated[
-        float, typer.Option("--kv-cache-reserve-mb", min=0.01, metavar="MIB", help="Near memory.")
-    ] = 2048,
+        float | None,
+        typer.Option(
+            "--kv-cache-reserve-mb",
+            min=0.01,
+            metavar="MIB",
+            help="Near memory.",
+            show_default=str(_USUAL_MIB),
+        ),
+    ] = None,
     residency: Annotated[
         float | None,
         typer.Option(
@@ -96,7 +109,8 @@ def run(
         ),
     ] = 0.85,
     max_model_len: Annotated[
-        int | None, typer.Option("--max-model-len", min=1, metavar="N", help="Tokens of the longest stream.")
+        int | None,
+        typer.Option("--max-model-len", min=1, metavar="N", help="Tokens of the longest stream."),
     ] = None,
     dtype: Annotated[
         str,
@@ -121,23 +135,32 @@ def run(
     """
     import math
 
-    from vrex.console import progress_bar, stderr
+    from vrex.console import progress_bar, tell
     from vrex.extras import need
-    from vrex.files import check_file, whole_file
+    from vrex.files import check_outputs, whole_file
 
     need("vrex run", "simpy")
-    from vrex.errors import VrexError
-    from vrex.run.replay import Replay, Shape, cache_for
+    from vrex.bench.inputs import DEFAULT_TRACE
+    from vrex.errors import KvCacheFull, VrexError
+    from vrex.run.replay import Replay, Shape, cache_for, least_room
     from vrex.run.sources import open_source
+    from vrex.runtime.cache import MIB
     from vrex.runtime.metrics import LOW_HIT_RATE
     from vrex.trace.cli import indices
     from vrex.trace.vit import VIT_S14
 
+    if reserve_mb is not None and residency is not None:
+        raise typer.BadParameter("near memory has one size: give MiB or a share", param_hint="'--residency'")
     numbers = {"kv-cache-reserve-mb": reserve_mb, "residency": residency, "kv-cache-gc-threshold": gc_threshold}
     for name, value in numbers.items():
         if value is not None and math.isnan(value):
             raise typer.BadParameter("nan is not a number", param_hint=f"'--{name}'")
-    check_file(*(path for path in (json_lines, prometheus) if path))
+    read = [camera] if camera else [] if yuv else [source or DEFAULT_TRACE]
+    most = {"kv-cache-reserve-mb": (reserve_mb, _MOST_MIB), "max-model-len": (max_model_len, _MOST_TOKENS)}
+    for name, (value, limit) in most.items():
+        if value is not None and value > limit:
+            raise typer.BadParameter(f"is at most {limit:,}", param_hint=f"'--{name}'")
+    check_outputs(*(path for path in (json_lines, prometheus) if path), sources=read)
     share = residency
     if no_retrieval:
         share = gc_threshold = 1.0
@@ -147,15 +170,18 @@ def run(
     def new_cache(shape: Shape) -> DynamicRetrievalCache:
         if shape.kv.dtype != _DTYPES[dtype]:
             raise typer.BadParameter(f"the stream's KV is {shape.kv.dtype}", param_hint="'--dtype'")
-        return cache_for(
-            shape,
-            transport,
-            share=share,
-            reserve_mb=reserve_mb,
-            gc_threshold=gc_threshold,
-            prefetch=not prefetch_disable,
-            heartbeat=not no_heartbeat,
-        )
+        try:
+            return cache_for(
+                shape,
+                transport,
+                share=share,
+                reserve_mb=_USUAL_MIB if reserve_mb is None else reserve_mb,
+                gc_threshold=gc_threshold,
+                prefetch=not prefetch_disable,
+                heartbeat=not no_heartbeat,
+            )
+        except MemoryError:
+            raise _too_long(shape.kv.max_tokens) from None
 
     player: Live | Replay
     clip, total, failure = None, frames, None
@@ -180,9 +206,12 @@ def run(
                     if len(done) == total:
                         break
             except VrexError as error:
+                failure = error
+                if isinstance(error, KvCacheFull):
+                    failure = least_room(error, player.cache, reserve=True)
                 if not done:
-                    raise
-                failure = error  # after what there is has been told
+                    raise failure from None
+                # after what there is has been told
         totals = player.cache.totals
         causes = [] if totals.hit_rate >= LOW_HIT_RATE else [_likely_cause(player, clip)]
     if json_lines:
@@ -206,9 +235,13 @@ def run(
             f"({totals.counted['prefetched']:,} ahead); retrieval p50 {totals.percentile_us(50):.1f} us, "
             f"p99 {totals.percentile_us(99):.1f} us (modelled)"
         )
+        if failure is None and share is None and not totals.counted["moved"]:
+            tell(
+                f"all {player.cache.held_bytes / MIB:,.1f} MiB of KV fitted in near memory, so that nothing had to "
+                "move; --residency 0.2, for one, makes near memory smaller"
+            )
     for cause in causes:
-        warning = f"warning: hit rate under {LOW_HIT_RATE:.0%}: {cause}"
-        stderr.print(warning, markup=False, highlight=False, soft_wrap=True)
+        tell(f"warning: hit rate under {LOW_HIT_RATE:.0%}: {cause}")
     if failure is not None:
         raise failure
 
@@ -248,8 +281,20 @@ def _live(
         rate, pictures = device.rate, device.pictures()
     per_frame = VIT_S14_GRID.tokens_per_frame
     tokens = max_model_len or (frames * per_frame if frames else USUAL_TOKENS)
+    if tokens > _MOST_TOKENS:
+        raise _too_long(tokens)
     model = QueryKeyModel(packaged_file(*VIT_S14_FILE).path, layers, values=True)
-    return Live(pictures, model, layers, rate, new_cache(shape(layers, rate, tokens)), tlevel, prefetch)
+    cache = new_cache(shape(layers, rate, tokens))
+    try:
+        return Live(pictures, model, layers, rate, cache, tlevel, prefetch)
+    except MemoryError:
+        raise _too_long(tokens) from None
+
+
+def _too_long(tokens: int) -> VrexError:
+    from vrex.errors import VrexError
+
+    return VrexError(f"no memory for a stream of {tokens:,} tokens; a smaller --max-model-len, or --frames, will do")
 
 
 def _likely_cause(player: Live | Replay, clip: Path | None) -> str:

@@ -6,6 +6,7 @@ them, bit by bit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kv_asu_firmware.residency import Bank
 from vrex.bench.stream import Birth, Read, Stream
-from vrex.errors import VrexError
+from vrex.errors import KvCacheFull, VrexError
 from vrex.runtime.cache import MIB, DynamicRetrievalCache
 from vrex.runtime.core_watch import WatchSettings
 from vrex.runtime.metrics import FrameMetrics
@@ -121,6 +123,31 @@ def cache_for(
         grid=shape.grid,
         settings=WatchSettings.of_stream(shape.lines, busy, shape.frame_ns, 1 << log2_entries),
         heartbeat=heartbeat,
+    )
+
+
+def least_room(error: KvCacheFull, cache: DynamicRetrievalCache, *, reserve: bool) -> VrexError:
+    """What a command says of near memory that is too small: what would do, at least.
+
+    Parameters
+    ----------
+    error : KvCacheFull
+    cache : DynamicRetrievalCache
+        That raised it.
+    reserve : bool
+        Whether the command has the option --kv-cache-reserve-mb, beside --residency.
+    """
+    if not error.places:
+        return error
+    demand, ahead = cache.near.capacity(Bank.DEMAND), cache.near.capacity(Bank.PREFETCH)
+    lines = math.ceil(error.places * (demand + ahead + 1) / demand)
+    share = min(1, math.ceil(1000 * lines * LINE_BYTES / cache.kv.stream_bytes) / 1000)
+    mib = math.ceil(100 * lines * LINE_BYTES / MIB) / 100
+    options = f"--residency {share:g}" + f", or --kv-cache-reserve-mb {mib:g}," * reserve
+    return KvCacheFull(
+        f"frame {cache.frame.frame}: near memory has {demand:,} places for lines, and {error.places:,} lines are in "
+        f"use at once: at least {options} makes room",
+        error.places,
     )
 
 

@@ -529,7 +529,14 @@ class DynamicRetrievalCache:
         if keep > capacity:
             raise KvCacheFull(
                 f"{keep} lines are to be read at once, near memory has places for {capacity}: "
-                "a larger --kv-cache-reserve-mb, or fewer tokens at a time, makes room"
+                "a larger --kv-cache-reserve-mb, or fewer tokens at a time, makes room",
+                keep,
+            )
+        if len(coming) > capacity:
+            raise KvCacheFull(
+                f"{len(coming)} lines are written at once, near memory has places for {capacity}: "
+                "a larger --kv-cache-reserve-mb, or fewer tokens at a time, makes room",
+                len(coming),
             )
         free, collectable = self.near.free(Bank.DEMAND), self.near.collectable(Bank.DEMAND)
         if len(coming) > free + collectable:

@@ -113,14 +113,12 @@ def replay(
 
 def _check_prefix(prefix: Path, *sources: Path) -> None:
     """See before the work that its two files can be put there, and that neither is one of the sources."""
-    from vrex.files import check_file, check_not_source
+    from vrex.files import check_outputs
     from vrex.session.extract import module_path, session_path
 
     if prefix.name in ("", ".."):
         raise typer.BadParameter(f"{prefix} is a folder; say {prefix / 'small'}", param_hint="'--extract'")
-    for path in (session_path(prefix), module_path(prefix)):
-        check_not_source(path, *sources)
-        check_file(path)
+    check_outputs(session_path(prefix), module_path(prefix), sources=sources)
 
 
 def _opener(transport: str, reader: SessionReader, verilog: Path | None) -> Callable[[], Bus]:

@@ -13,6 +13,7 @@ file that nobody can read.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -110,6 +111,24 @@ class SessionMetadata:
         return cls(Params(**data["params"]), str(data["transport"]), str(data["program"]), **counts)
 
 
+class _OwnersFile(io.FileIO):
+    """A file that a child made by `os.fork` cannot write to: what closes its copies on its way out would end the file.
+
+    Parameters
+    ----------
+    path : Path
+    mode : str
+    """
+
+    def __init__(self, path: Path, mode: str) -> None:
+        super().__init__(path, mode)
+        self._process = os.getpid()
+
+    def write(self, data: Any, /) -> int:
+        """Write, or do as if."""
+        return super().write(data) if os.getpid() == self._process else memoryview(data).nbytes
+
+
 class SessionWriter:
     """Takes a session's steps one by one.
 
@@ -131,7 +150,7 @@ class SessionWriter:
         self._stack = contextlib.ExitStack()
         with self._stack:
             temporary = self._stack.enter_context(whole_file(self.path))
-            file = self._stack.enter_context(temporary.open("wb"))
+            file = self._stack.enter_context(io.BufferedWriter(_OwnersFile(temporary, "wb")))
             self._parquet = self._stack.enter_context(
                 pq.ParquetWriter(
                     file,
@@ -144,6 +163,7 @@ class SessionWriter:
                 )
             )
             self._stack = self._stack.pop_all()
+        self._process = os.getpid()
         self._pending: list[Step] = []
         self._pending_commands = 0
         self._failure: VrexError | None = None
@@ -170,8 +190,11 @@ class SessionWriter:
         self._pending, self._pending_commands = [], 0
 
     def finish(self) -> None:
-        """Write what is pending, and the metadata: the file is there then, unless writing has failed before."""
-        if self._failure:
+        """Write what is pending, and the metadata: the file is there then, unless writing has failed before.
+
+        In a child of the process that opened it: nothing, the file is its parent's.
+        """
+        if self._failure or os.getpid() != self._process:
             return
         if self._pending:
             self._flush()

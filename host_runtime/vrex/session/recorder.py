@@ -19,7 +19,8 @@ class Recorder(Relay):
     """Another bus, and a session file of what is done on it.
 
     The file is there when the recorder is closed. An operation that raises has no answer and is not in it; those before
-    it are.
+    it are. It belongs to the process that opened it: a child made by `os.fork` can neither write nor finish it, and
+    nothing can be done over its copy.
 
     Parameters
     ----------
@@ -42,6 +43,7 @@ class Recorder(Relay):
     def __init__(self, bus: Bus, path: str | os.PathLike[str]) -> None:
         super().__init__(bus)
         self._writer = SessionWriter(path, SessionMetadata(bus.params, bus.name))
+        self._process = os.getpid()
         # Also when nobody closes it: at the latest when the interpreter ends.
         self._unclosed = weakref.finalize(self, _finish_unasked, self._writer)
 
@@ -54,6 +56,11 @@ class Recorder(Relay):
             super().close()
 
     def _take(self, operation: Operation) -> Answer:
+        if os.getpid() != self._process:
+            raise VrexError(
+                f"{self}: process {self._process} records this session, and this is a child of it; open a device of "
+                "its own here"
+            )
         step = take(self.bus, operation)
         # What the caller may change afterwards is kept as it was.
         answer = step.answer.copy() if isinstance(step.answer, np.ndarray) else step.answer

@@ -126,9 +126,10 @@ def sweep(
     LIST is values with commas between. Each point's result is kept in DIR/points as it comes; another setting, another
     trace or another version of V-Rex is another point. DIR gets sweep.json, sweep.csv, sweep.parquet and sweep.png.
     """
+    from vrex.bench.inputs import DEFAULT_TRACE
     from vrex.errors import VrexError
     from vrex.extras import need
-    from vrex.files import check_file
+    from vrex.files import check_outputs
     from vrex.sweep.points import Axes
 
     def parse_policy(text: str) -> str:
@@ -158,8 +159,9 @@ def sweep(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise VrexError(f"{out}: cannot be made ({error.strerror}); choose another --out") from None
-    check_file(*(out / f"sweep.{kind}" for kind in ("json", "csv", "parquet", "png")))
-    _sweep(inputs or [], axes, transport, jobs or os.cpu_count() or 1, scheduler, out, as_json)
+    read = inputs or [DEFAULT_TRACE]
+    check_outputs(*(out / f"sweep.{kind}" for kind in ("json", "csv", "parquet", "png")), sources=read)
+    _sweep(read, axes, transport, jobs or os.cpu_count() or 1, scheduler, out, as_json)
 
 
 def _sweep(
@@ -167,21 +169,18 @@ def _sweep(
 ) -> None:
     from rich.console import Console
 
-    from vrex.bench.inputs import DEFAULT_TRACE, open_streams
+    from vrex.bench.inputs import open_streams
     from vrex.bench.knobs import BenchKnobs
-    from vrex.console import progress_bar, stderr
+    from vrex.console import progress_bar, tell
     from vrex.errors import VrexError
     from vrex.sweep import figures
     from vrex.sweep import points as grid
     from vrex.sweep.store import Store
 
-    def tell(text: str) -> None:
-        stderr.print(text, markup=False, highlight=False, soft_wrap=True)
-
     store = Store(out / "points")
     names: dict[grid.Point, str] = {}
     to_do: list[grid.Job] = []
-    for stream, _ in open_streams(inputs or [DEFAULT_TRACE], BenchKnobs.read().trace, out, "vrex sweep"):
+    for stream, _ in open_streams(inputs, BenchKnobs.read().trace, out, "vrex sweep"):
         source = grid.Source.of(stream)
         new = [point for point in axes.points(source, transport) if point not in names]
         names |= dict.fromkeys(new, stream.path.stem)

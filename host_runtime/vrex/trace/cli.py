@@ -79,15 +79,13 @@ def make(
     share of the attention are read. Times are modelled for a Jetson Orin NX. Needs the video extra.
     """
     from vrex.console import progress_bar
-    from vrex.files import check_file, check_not_source
+    from vrex.files import check_outputs
     from vrex.trace.maker import Knobs, make_trace
     from vrex.trace.vit import VIT_S14
 
     if math.isnan(share):  # is neither too small nor too large
         raise typer.BadParameter("nan is not a number from 0.01 to 1", param_hint="'--share'")
-    if clip is not None:
-        check_not_source(output, clip)
-    check_file(output)
+    check_outputs(output, sources=[clip] if clip else [])
     knobs = Knobs(
         frames=frames,
         layers=indices("layers", layers, VIT_S14.layers),

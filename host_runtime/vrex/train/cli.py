@@ -47,14 +47,14 @@ def train(
     from vrex.bench.stream import Stream
     from vrex.console import progress_bar
     from vrex.errors import VrexError
-    from vrex.files import check_file
+    from vrex.files import check_outputs
     from vrex.runtime.motion import region_motion
     from vrex.train.training import loss, sequences
     from vrex.train.training import train as fit
 
     if clip and len(clip) != len(traces):
         raise typer.BadParameter(f"{len(clip)} clips for {len(traces)} traces", param_hint="'--clip'")
-    check_file(output)
+    check_outputs(output, sources=[*traces, *(clip or [])])
     learned, kept = [], []
     for number, path in enumerate(traces):
         stream = Stream(path)

@@ -13,6 +13,7 @@ name     drives                                                         needs
 
 from __future__ import annotations
 
+import inspect
 from importlib import import_module
 from typing import Any
 
@@ -51,11 +52,24 @@ def open_transport(name: str = "model", **options: Any) -> Transport:
     VrexError
         It cannot be opened.
     """
-    if name not in TRANSPORTS:
+    if name not in tuple(TRANSPORTS):
         raise ValueError(f"transport must be one of {', '.join(TRANSPORTS)}, not {name!r}")
     try:
         module = import_module(f"vrex.transports.{name}")
     except ModuleNotFoundError as error:
         raise VrexError(f"the {name} transport cannot be loaded: {not_installed(error)}") from None
     transport: type[Transport] = getattr(module, TRANSPORTS[name])
+    _check_options(name, transport, options)
     return transport(**options)
+
+
+def _check_options(name: str, transport: type[Transport], options: dict[str, Any]) -> None:
+    """See that a transport takes these options, and has all that it needs; the fields of a build it checks itself."""
+    parameters = inspect.signature(transport).parameters.values()
+    takes = {each.name: each for each in parameters if each.kind is not each.VAR_KEYWORD}
+    unknown = [option for option in options if option not in takes]
+    if unknown and len(takes) == len(parameters):
+        raise TypeError(f"the {name} transport has no option {unknown[0]}; it takes {', '.join(takes)}")
+    for option, parameter in takes.items():
+        if parameter.default is parameter.empty and option not in options:
+            raise TypeError(f"the {name} transport needs {option}=...")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ class Transport(ABC):
     name: str
     time_unit = "s"
     patience = 1.0
+    _closed = False
 
     def read(self, offset: int, size: int) -> int:
         """Read config space.
@@ -100,8 +102,14 @@ class Transport(ABC):
     def __str__(self) -> str:
         """The device, as a message names it."""
 
-    def close(self) -> None:  # noqa: B027  # most have nothing to give back
-        """Give back what the transport holds; nothing may be asked of it afterwards."""
+    def close(self) -> None:
+        """Give back what the transport holds; whatever is asked of the device afterwards raises `ValueError`."""
+        self._closed = True
+
+    def _check_open(self) -> None:
+        """See that it has not been closed; raises ValueError."""
+        if self._closed:
+            raise ValueError(f"{self}: this transport is closed")
 
     def __enter__(self) -> Self:
         return self
@@ -240,7 +248,7 @@ def build_of(params: Params | None, fields: dict[str, int]) -> Params:
     Raises
     ------
     TypeError
-        Both are given, or there is no such field.
+        Both are given, there is no such field, or ``params`` is something else.
     ValueError
         A value is out of range.
     """
@@ -248,6 +256,11 @@ def build_of(params: Params | None, fields: dict[str, int]) -> Params:
 
     if params is not None and fields:
         raise TypeError(f"give params or its fields ({', '.join(fields)}), not both")
+    names = [field.name for field in dataclasses.fields(Params)]
+    if unknown := [name for name in fields if name not in names]:
+        raise TypeError(f"there is no option {unknown[0]}; a build has {', '.join(names)}")
+    if not isinstance(params, Params | None):
+        raise TypeError(f"params must be a kv_asu.params.Params, not {params!r}")
     return Params(**fields) if params is None else params
 
 

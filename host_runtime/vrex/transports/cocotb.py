@@ -69,12 +69,12 @@ class CocotbTransport(Bus):
     # Every call goes over to the simulator and comes back right behind a rising edge.
 
     def _read(self, offset: int, size: int) -> int:
-        dword = simulate(self._read_dword, offset // 4)
+        dword = self._simulate(self._read_dword, offset // 4)
         return dword >> 8 * (offset % 4) & (1 << 8 * size) - 1
 
     def _write(self, offset: int, value: int, size: int) -> None:
         byte = offset % 4
-        simulate(self._write_dword, offset // 4, value << 8 * byte, (1 << size) - 1 << byte)
+        self._simulate(self._write_dword, offset // 4, value << 8 * byte, (1 << size) - 1 << byte)
 
     @property
     def clock(self) -> int:
@@ -91,11 +91,11 @@ class CocotbTransport(Bus):
     @power_good.setter
     def power_good(self, value: bool) -> None:
         self._power_good = bool(value)
-        simulate(self._set_power)
+        self._simulate(self._set_power)
 
     def observe(self, addresses: ArrayLike) -> NDArray[np.void]:
         lines = address_array(addresses, self.params).tolist()
-        tags = simulate(self._operate, self._requests, [(line,) for line in lines], "tag_valid", TAG)
+        tags = self._simulate(self._operate, self._requests, [(line,) for line in lines], "tag_valid", TAG)
         self.idle(LINK_CLOCKS)
         return tags
 
@@ -103,14 +103,18 @@ class CocotbTransport(Bus):
         if min_tlevel not in range(4):
             raise ValueError(f"min_tlevel must be 0 to 3, not {min_tlevel!r}")
         queries = [(line, min_tlevel, int(boost)) for line in address_array(addresses, self.params).tolist()]
-        return simulate(self._operate, self._queries, queries, "answer_valid", ANSWER)
+        return self._simulate(self._operate, self._queries, queries, "answer_valid", ANSWER)
 
     def evict_lines(self, count: int) -> NDArray[np.void]:
         commands = integers.count("count", count)
-        return simulate(self._operate, self._evicts, [()] * commands, "victim_valid", VICTIM)
+        return self._simulate(self._operate, self._evicts, [()] * commands, "victim_valid", VICTIM)
 
     def idle(self, clocks: int) -> None:
-        simulate(self._pass, integers.count("clocks", clocks))
+        self._simulate(self._pass, integers.count("clocks", clocks))
+
+    def _simulate(self, function: Callable[..., Coroutine[Any, None, Result]], *arguments: Any) -> Result:
+        self._check_open()
+        return simulate(function, *arguments)
 
     # In the simulator
 

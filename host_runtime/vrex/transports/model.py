@@ -39,7 +39,12 @@ class ModelTransport(Bus):
 
     def __init__(self, params: Params | None = None, **fields: int) -> None:
         self.params = build_of(params, fields)
-        self.device = Device(self.params)
+        self._device = Device(self.params)
+
+    @property
+    def device(self) -> Device:
+        self._check_open()
+        return self._device
 
     def __str__(self) -> str:
         return "the device model"
@@ -52,15 +57,15 @@ class ModelTransport(Bus):
 
     @property
     def clock(self) -> int:
-        return self.device.clock
+        return self._device.clock
 
     @property
     def irq(self) -> bool:
-        return self.device.irq
+        return self._device.irq
 
     @property
     def power_good(self) -> bool:
-        return self.device.power_good
+        return self._device.power_good
 
     @power_good.setter
     def power_good(self, value: bool) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from kv_asu.params import Params
+    from kv_asu_sim.compiled import CompiledCore
 
 
 class RtlTransport(Bus):
@@ -55,7 +56,7 @@ class RtlTransport(Bus):
             from kv_asu_sim.compiled import BuildError, CompiledCore, LatencyError
 
             self.params = build_of(params, fields)
-            self.core = CompiledCore(self.params, seed=seed, full_config_space=True, verilog=verilog)
+            self._core = CompiledCore(self.params, seed=seed, full_config_space=True, verilog=verilog)
         except ModuleNotFoundError as error:
             raise VrexError(f"{not_installed(error)}, or use model") from None
         except (BuildError, ToolError) as error:
@@ -63,12 +64,18 @@ class RtlTransport(Bus):
         assert CORE_READ_CLOCKS == READ_CLOCKS
         self.faults = (LatencyError,)
         self._settle = WRITE_CLOCKS - CORE_WRITE_CLOCKS
-        self._reset_clock = self.core.clock
+        self._reset_clock = self._core.clock
+
+    @property
+    def core(self) -> CompiledCore:
+        self._check_open()
+        return self._core
 
     def power_up(self) -> None:
         """Begin anew, as if just opened."""
-        self.core.power_up()
-        self._reset_clock = self.core.clock
+        self._core.power_up()
+        self._closed = False
+        self._reset_clock = self._core.clock
 
     def __str__(self) -> str:
         return "the compiled RTL"
@@ -83,15 +90,15 @@ class RtlTransport(Bus):
 
     @property
     def clock(self) -> int:
-        return self.core.clock - self._reset_clock
+        return self._core.clock - self._reset_clock
 
     @property
     def irq(self) -> bool:
-        return self.core.irq
+        return self._core.irq
 
     @property
     def power_good(self) -> bool:
-        return self.core.power_good
+        return self._core.power_good
 
     @power_good.setter
     def power_good(self, value: bool) -> None:

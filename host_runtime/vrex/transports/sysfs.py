@@ -50,8 +50,8 @@ class SysfsTransport(Transport):
 
     Raises
     ------
-    ValueError
-        ``device`` is not a PCI address.
+    TypeError, ValueError
+        ``root`` is no path; ``device`` is not a PCI address.
     DeviceNotFoundError
         There is no such device under ``root``.
     DeviceAccessError
@@ -69,10 +69,14 @@ class SysfsTransport(Transport):
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.device = full_address(device)
+        if not isinstance(root, str | os.PathLike):
+            raise TypeError(f"root must be a path, not {root!r}")
         try:
             self.path = _find(Path(root), self.device)
         except PermissionError as error:
             raise DeviceAccessError(f"{error.filename}: may not be looked into by this user; run as root") from None
+        if not self.path.is_file():  # opening a pipe would wait for somebody at its other end
+            raise DeviceAccessError(f"{self.path}: no regular file; --root names what stands for {ROOT}")
         self._clock = clock
         self._sleep = sleep
         self._reader = self._open(os.O_RDONLY)
@@ -182,7 +186,7 @@ def full_address(device: str) -> str:
     ValueError
         It is none.
     """
-    match = _BDF.fullmatch(device)
+    match = _BDF.fullmatch(device) if isinstance(device, str) else None
     if match is None:
         raise ValueError(f"device must be a PCI address like 0000:00:02.0, not {device!r}")
     domain, bus, slot, function = match.groups()

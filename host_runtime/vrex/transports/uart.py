@@ -67,6 +67,8 @@ class UartTransport(Transport):
     patience = 2.0
 
     def __init__(self, port: str = PORT, *, baudrate: int = BAUDRATE, timeout: float = 0.25, attempts: int = 8) -> None:
+        if not isinstance(port, str):
+            raise TypeError(f"port must be the name of a serial port, like {PORT}, not {port!r}")
         self.port = port
         self._timeout = timeout
         self._attempts = attempts
