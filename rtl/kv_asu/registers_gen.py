@@ -433,7 +433,7 @@ def c_header(top: AddrmapNode) -> str:
         name = f"#define KV_ASU__REGISTERS__{path.replace('.', '__')}"
         members = find_field(top, path).get_property("encode") or ()
         values = "".join(f"{name}__{member.name} {member.value:#x}\n" for member in members)
-        text = re.sub(rf"^{name}_reset .*\n", lambda line, values=values: line[0] + values, text, flags=re.MULTILINE)
+        text = re.sub(rf"^({name}_reset .*\n)", rf"\g<1>{values}", text, flags=re.MULTILINE)
     return f"// {MADE_BY}\n{text}"
 
 
