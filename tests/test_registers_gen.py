@@ -14,7 +14,7 @@ import pytest
 
 from kv_asu import registers_gen
 from kv_asu.params import Params
-from kv_asu.register_map import CTRL_OFFSET, REGISTERS
+from kv_asu.register_map import CTRL_OFFSET, REGISTERS, Counter, Decay, VictimStatus
 from kv_asu.register_types import Access
 from vrex import registers as host
 
@@ -191,6 +191,11 @@ def test_the_c_header_compiles_and_has_the_offsets(tmp_path: Path) -> None:
         for register in REGISTERS.values()
         if register.name in MAP
         for field in register.fields
+    )
+    masks += "".join(
+        f'\n_Static_assert(KV_ASU__REGISTERS__{path.replace(".", "__")}__{member.name} == {member.value}, "{member}");'
+        for path, kind in (("CTRL.DECAY", Decay), ("EVICT.STATUS", VictimStatus), ("COUNTER_SELECT.INDEX", Counter))
+        for member in kind
     )
     program = tmp_path / "offsets.c"
     program.write_text(

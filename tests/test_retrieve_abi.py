@@ -178,3 +178,14 @@ def test_the_header_itself_notices_a_field_out_of_place(
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     assert built.returncode != 0
     assert "offsetof(struct kv_retrieve, head) == 14" in built.stderr
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_the_page_compiles(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "driver.md").read_text()
+    program = tmp_path / "page.c"
+    program.write_text(page.split("```c\n")[1].split("```")[0])
+    options = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{HEADER_FILE.parent}"]
+    command = ["cc", *options, str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,5 +1,6 @@
 """The scoreboard sees every kind of fault: each is planted once in what the real core answered."""
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -66,6 +67,13 @@ def test_every_pin_is_compared(pin: str) -> None:
     valid = "cfg_ext_read_data_valid" if prefix == "cfg" else f"{prefix}_valid"
     with pytest.raises(Difference, match=r"clock \d+: "):
         compare(flipped(pin, valid))
+
+
+def test_what_was_seen_is_shown_by_name() -> None:
+    with pytest.raises(Difference) as caught:
+        compare(flipped("tag_count", "tag_tracked"))
+    last = str(caught.value).splitlines()[-1]
+    assert re.search(r"  =>  (.*  )?tag line=[0-9a-f]+ tracked=1 hit=[01] before=\d .*spill_line=[0-9a-f]+", last), last
 
 
 def test_stamp_is_compared() -> None:

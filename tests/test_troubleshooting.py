@@ -52,10 +52,10 @@ def test_commands_know_their_options(
     monkeypatch.setenv("COLUMNS", "200")
     program, *words = shlex.split(command)
     if program == "python":
-        text = subprocess.run(
-            [sys.executable, "-m", words[1], "--help"], capture_output=True, text=True, check=True
-        ).stdout
-        words = words[2:]
+        named = words[:2] if words[0] == "-m" else words[:1]
+        start = [sys.executable, *named, "--help"]
+        text = subprocess.run(start, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+        words = words[len(named) :]
     else:
         main_of = {"vrex": main, "kv-asu": kv_asu_main}[program]
         subcommands = [word for word in words[:2] if re.fullmatch("[a-z]+", word)]

@@ -422,13 +422,19 @@ def _exported(export: Callable[[str], None], name: str) -> str:
 
 
 def c_header(top: AddrmapNode) -> str:
-    """Offsets, masks and positions for C."""
+    """Offsets, masks and positions for C, and the values of fields that are one of several."""
 
     def export(path: str) -> None:
         # Names by place, not by type: registers that look alike still get their own.
         CHeaderExporter().export(top, path, std=CStandard.gnu11, reuse_typedefs=False)
 
-    return f"// {MADE_BY}\n{_exported(export, 'kv_asu_regs.h')}"
+    text = _exported(export, "kv_asu_regs.h")
+    for path in ENUMS:
+        name = f"#define KV_ASU__REGISTERS__{path.replace('.', '__')}"
+        members = find_field(top, path).get_property("encode") or ()
+        values = "".join(f"{name}__{member.name} {member.value:#x}\n" for member in members)
+        text = re.sub(rf"^({name}_reset .*\n)", rf"\g<1>{values}", text, flags=re.MULTILINE)
+    return f"// {MADE_BY}\n{text}"
 
 
 def ip_xact(top: AddrmapNode) -> str:

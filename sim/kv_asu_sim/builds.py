@@ -56,7 +56,7 @@ def add_stream_options(parser: argparse.ArgumentParser) -> None:
     """Options that choose streams."""
     parser.add_argument(
         "--stream", action="append", choices=[*STREAMS, "all"], metavar="NAME",
-        help="repeat for several; default: all",
+        help="a stream that --list names, or all, the default; repeat for several",
     )  # fmt: skip
     parser.add_argument("--list", action=_List, nargs=0, help="say what each stream is, and end")
 

@@ -350,7 +350,7 @@ def run(trace: Path, out: Path, chosen: WhatIf, check: int, console: Console) ->
     with TraceReader(trace) as reader:
         if not len(reader):
             raise DemoError(f"{trace}: holds no accesses; make a trace with 'vrex trace make'")
-        with waiting("building the core, a minute the first time"):
+        with waiting("writing the Verilog, and looking for the compiled core"):
             _write_verilog(params, out)
             device = CheckedCore(params, check)
         with waiting("counting what the trace reads"):

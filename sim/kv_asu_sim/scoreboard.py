@@ -51,6 +51,9 @@ class Difference(AssertionError):
 
 _NOTHING = Taken()
 
+#: What the tuples in messages hold, in the order of the pins.
+_FIELDS = {"tag": Tag._fields, "answer": Answer._fields, "victim": Victim._fields, "query": Query._fields}
+
 
 class Scoreboard:
     """Compares every clock of one run.
@@ -242,8 +245,9 @@ def _shown(pins: Taken | Seen, register: Callable[[int], str]) -> str:
                 parts.append(f"write {register(number)}={data:#x}/{enables:x}")
             case "read", (number, _):
                 parts.append(f"read {register(number)}")
-            case "tag" | "victim" | "query", tuple():
-                parts.append(f"{name} " + ",".join(f"{int(field):x}" for field in value))
+            case "tag" | "answer" | "victim" | "query", tuple():
+                fields = zip(_FIELDS[name], value, strict=False)
+                parts.append(f"{name} " + " ".join(f"{field}={int(number):x}" for field, number in fields))
             case _:
                 parts.append(name if value is True else f"{name} {value}")
     return "  ".join(parts) or "-"
