@@ -77,7 +77,7 @@ formal: setup-test  ## Prove the core's invariants by induction; table in build/
 formal-faults: setup-test  ## Plant faults one by one, and see the proof of each fail
 	@cd tests && ../$(BIN)/python -m formal --plant all
 
-fpga: setup-synth  ## Measure docs/fpga.md anew: sizes, grades and three seeds on an ECP5; hours, but it goes on
+fpga: setup-synth  ## Measure and write docs/fpga.md: sizes, grades and three seeds on an ECP5; hours, but it goes on
 	$(BIN)/python -m kv_asu.timing.fpga --jobs $(WORKERS)
 
 board: setup-synth  ## The bitstream for a ULX3S-85F, ten minutes or more; build/board/kv_asu_board.bit

@@ -5,6 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 
+if __name__ == "__main__":
+    try:
+        from kv_asu.interrupts import arm
+    except ModuleNotFoundError:
+        sys.exit("bench_import: this Python has no V-Rex: `make setup`, then start it with .venv/bin/python")
+    arm("bench_import")
+
 from kv_asu.command_line import FAILURE, Parser
 
 #: Processes for each module; the quickest counts, for the machine's other work only ever adds.

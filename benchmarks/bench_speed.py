@@ -21,6 +21,13 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+if __name__ == "__main__":
+    try:
+        from kv_asu.interrupts import arm
+    except ModuleNotFoundError:
+        sys.exit("bench_speed: this Python has no V-Rex: `make setup-test`, then start it with .venv/bin/python")
+    arm("bench_speed")
+
 import numpy as np
 
 from kv_asu.command_line import Parser, whole_number

@@ -16,6 +16,13 @@ import sys
 import time
 from typing import Any
 
+if __name__ == "__main__":
+    try:
+        from kv_asu.interrupts import arm
+    except ModuleNotFoundError:
+        sys.exit("smollm2_streaming: this Python has no V-Rex: `make setup`, then start it with .venv/bin/python")
+    arm("smollm2_streaming")
+
 from kv_asu.installing import way_out
 from vrex.errors import VrexError
 

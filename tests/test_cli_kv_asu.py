@@ -164,8 +164,13 @@ def test_lint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["verilog", "-o", "x.v", "--stamp-width", "7"], "stamp_width must be 8 to 16, not 7"),
         (["verilog", "-o", "x.v", "--addr-width", "65"], "addr_width must be 32 to 64, not 65"),
         (["verilog", "-o", "x.v", "--config-base", "0x7F9"], "config_base must be 0x100 to 0xf80 in steps of 4"),
+        (["verilog", "-o", "x.v", "--config-next", "0x7F8"], "config_next must be outside this capability"),
         (["verilog", "-o", "x.json"], "x.json is where the metadata goes"),
+        (["verilog", "--config-clock", "-o", "x.sdc"], "x.sdc is where the constraints go"),
+        (["verilog", "--config-clock", "-o", "x.xdc"], "x.xdc is where the constraints go"),
         (["verilog", "-o", "."], "'.' is a directory"),
+        (["verilog", "-o", "x/"], "'x/' is a directory"),
+        (["verilog", "-o", "-"], "standard output is /dev/stdout"),
         (["info", "--window", "5"], "window must be one of"),
         (["lint"], "Missing argument 'FILE|PROFILE'"),
     ],
@@ -287,6 +292,19 @@ def test_a_link_stays_and_what_it_leads_to_is_written(quick: None, tmp_path: Pat
     assert (tmp_path / "there.v").is_symlink()
     assert (tmp_path / "far" / "old.v").read_text().startswith("// Params(")
     assert json.loads((tmp_path / "far" / "new.json").read_text())["profile"] == "asic"
+
+
+@pytest.mark.parametrize(
+    ("options", "link"), [([], ".json"), (["--assertions"], "_assertions.sv"), (["--config-clock"], ".sdc")]
+)
+def test_no_two_files_are_one(
+    options: list[str], link: str, quick: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output, other = tmp_path / "x.sv", tmp_path / f"x{link}"
+    other.symlink_to(output.name)
+    assert main(["verilog", *SMALL, *options, "-o", str(output)]) == 2
+    assert f"{output} and {other} are one file" in one_line(capsys)
+    assert [path.name for path in tmp_path.iterdir()] == [other.name]
 
 
 def test_no_pipe_is_taken_for_the_metadata(quick: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

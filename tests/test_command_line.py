@@ -114,6 +114,15 @@ def test_every_option_has_its_help_and_a_command_its_version(
     assert f"examples:\n  {parser.prog}" in parser.format_help()
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+@pytest.mark.parametrize("option", ["--list", "--help", "--version"])
+def test_what_cannot_be_written_of_a_list_is_one_line(option: str) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "kv_asu_sim.lockstep", option]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (FAILURE, "lockstep: standard output: No space left on device\n")
+
+
 @pytest.mark.parametrize("module", [runner, lockstep], ids=lambda module: module.__name__)
 def test_streams_are_listed(module: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):

@@ -157,6 +157,33 @@ def test_no_place_to_write(trace: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert "file: cannot be made" in failure(capsys, "--trace", str(trace), "--out", str(tmp_path / "file"))
 
 
+def bus_trace(path: Path, every_ns: float, reads: int = 4000) -> Path:
+    """Reads as a bus monitor has them: so many nanoseconds apart, of 64 lines."""
+    with write_trace(path, TraceMetadata("a bus")) as writer:
+        at = (np.arange(reads) * every_ns).astype(np.uint64)
+        writer.append(0, 0, 0, 0, np.arange(reads, dtype=np.uint64) % 64, at)
+    return path
+
+
+def test_a_dense_trace_takes_its_own_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """4,000 reads 5 ns apart are 20 us, also here: every clock of the core's is simulated, with its own reset tick."""
+    dense = bus_trace(tmp_path / "bus.parquet", 5)
+    found = results(dense, tmp_path, capsys, "--granule", "256", "--tick", "2", "--t1-age", "125")
+    assert (found["timing"]["simulated_clock_ns"], found["timing"]["tick_ns"]) == (2, 8)
+    assert found["settings"]["tick_shift"] == 2
+    assert found["timing"]["took_ms"] == pytest.approx(found["timing"]["trace_ms"], abs=2e-6)
+    assert found["hit_rate"] == 1 - 64 / 4000  # 64 reads of 5 ns apart are warm for 125 ticks of 8 ns
+    assert demo.main(["--trace", str(dense), "--out", str(tmp_path)]) == 0
+    assert "Warning" not in capsys.readouterr().out
+
+
+def test_a_trace_with_more_requests_than_clocks_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    full = bus_trace(tmp_path / "bus.parquet", 0.5)
+    assert demo.main(["--trace", str(full), "--out", str(tmp_path)]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "Warning: the trace's 0.002 ms took 0.008 ms here: it has more requests than clocks of 2 ns" in told
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -166,7 +193,7 @@ def test_no_place_to_write(trace: Path, tmp_path: Path, capsys: pytest.CaptureFi
         (["--granule", "128"], "'128' is not a power of two"),
         (["--granule", "K"], "'K' is not a power of two"),
         (["--granule", "32M"], "'32M' is not a power of two"),
-        (["--tick", "6"], "'6' is not a number from 7 to 31"),
+        (["--tick", "32"], "'32' is not a number from 0 to 31"),
         (["--t1-age", "999999"], "t1_age must be 1 to"),
         (["--t2-age", "3"], "t2_age must be 0 to 2, not 3"),
         (["--t3-count", "99999"], "t3_count must be 0 to 65535"),

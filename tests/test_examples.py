@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -20,6 +21,7 @@ from kv_asu_sim.build import verilog
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 needs_icarus = pytest.mark.skipif(shutil.which("iverilog") is None, reason="iverilog is not installed")
+needs_perl = pytest.mark.skipif(shutil.which("perl") is None, reason="Verilator's wrapper is a Perl script")
 
 
 #: The build that each README tells to generate.
@@ -135,19 +137,28 @@ def asserted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def page_command(program: str) -> list[str]:
-    (line,) = re.findall(rf"^{program} .*", PAGE, re.MULTILINE)
+    (line,) = re.findall(rf"^{program}\b.*", PAGE, re.MULTILINE)
     return shlex.split(line)
 
 
-def test_assertions_bind_as_the_page_says(asserted: Path) -> None:
-    """Compiled in one go, and nothing is made of them: the bind finds its module and its pins."""
-    command, environment = _verilator()
-    words = ["--lint-only" if word == "--binary" else word for word in page_command("verilator")[1:]]
+@pytest.mark.parametrize(
+    "what", ["--lint-only", pytest.param("--binary", marks=[pytest.mark.slow, needs_perl])], ids=["bind", "run"]
+)
+def test_assertions_as_the_page_says(what: str, asserted: Path) -> None:
+    """By the Verilator of the set-up: the bind finds its module and its pins, and what it makes runs."""
+    program, *words = page_command(r"\.venv/bin/verilator-cli")
+    assert words[0] == "--binary"
+    if what == "--binary":
+        command, environment = [str(Path(sys.executable).with_name(Path(program).name))], dict(os.environ)
+    else:
+        command, environment = _verilator()  # without its wrapper, which needs Perl
     done = subprocess.run(
-        [*command, *words, "snooper.sv"],
-        cwd=asserted, env=environment, capture_output=True, text=True, check=False, timeout=300,
+        [*command, what, *words[1:], "snooper.sv"],
+        cwd=asserted, env=environment, capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    if what == "--binary":
+        assert subprocess.run(page_command("build/verilated/Vtb"), cwd=asserted, check=False).returncode == 0
 
 
 @needs_icarus

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+
+from test_installing import main_modules
 
 ROOT = Path(__file__).parents[1]
 
@@ -107,3 +110,66 @@ def test_both_commands_start_so() -> None:
     for module, name in (("kv_asu", "kv-asu"), ("vrex", "vrex")):
         done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=True)
         assert done.stdout.startswith(f"{name} ")
+
+
+#: Interrupts the process as soon as it asks for something that takes its time to load.
+SITECUSTOMIZE = """
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("amaranth", "kv_asu.command_line", "kv_asu.installing", "numpy", "rich", "systemrdl", "typer"):
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+"""
+
+
+@pytest.mark.parametrize("command", sorted(main_modules() - {"-m vrex.cli"}))
+def test_every_command_ends_with_a_line_while_it_loads(command: str, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(SITECUSTOMIZE)
+    done = subprocess.run(
+        [sys.executable, *command.split()], capture_output=True, text=True, check=False, cwd=ROOT, timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    assert re.fullmatch(r"[\w-]+: interrupted\n", done.stderr), done.stderr
+    assert (done.returncode, done.stdout) == (130, "")
+
+
+def test_what_a_command_started_with_m_makes_says_nothing(tmp_path: Path) -> None:
+    """The demo's own way through `ending`: half a design is dropped."""
+    package = tmp_path / "kv_asu_sim"
+    package.mkdir()
+    (package / "__init__.py").write_text((ROOT / "sim" / "kv_asu_sim" / "__init__.py").read_text())
+    text = "import os, signal\ndef interrupt():\n    os.kill(os.getpid(), signal.SIGINT)\n"
+    (package / "some.py").write_text(f"{text}{MOMENTS['in the middle of a design']}\nraise SystemExit(main())\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "kv_asu_sim.some"], capture_output=True, text=True, check=False, timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "some: interrupted\n")
+
+
+def test_somebody_elses_command_is_left_alone(tmp_path: Path) -> None:
+    """Its package may import ours; what Ctrl-C does is its own matter."""
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "__init__.py").write_text("import kv_asu_sim\n")
+    (tmp_path / "theirs" / "__main__.py").write_text(
+        "import signal\nprint(signal.getsignal(signal.SIGINT) is signal.default_int_handler)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "theirs", "kv_asu_sim"], capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    assert done.stdout == "True\n"
+
+
+@pytest.mark.parametrize("script", [name for name in sorted(main_modules()) if not name.startswith("-m")])
+def test_a_python_without_v_rex_is_told_the_way(script: str) -> None:
+    command = [sys.executable, "-I", "-S", script]  # nothing but Python's own library
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 1
+    assert re.fullmatch(r"\w+: this Python has no V-Rex: `make setup(-test)?`, then .*\.venv/bin/python\n", done.stderr)

@@ -8,6 +8,7 @@ import pytest
 
 from kv_asu import PROFILES, Params
 from kv_asu.params import shown
+from kv_asu.register_map import WINDOW_BYTES
 
 # Legal edges and the nearest illegal values, from kv-asu.md section 1, and what else fits them.
 EDGES = {
@@ -18,7 +19,7 @@ EDGES = {
     "table_stages": ((0, 2), (-1, 3), {}),
     "stamp_width": ((8, 16), (7, 17), {}),
     "config_base": ((0x100, 0x7F8, 0xF80), (0xFC, 0x7F9, 0x7FA, 0xF84), {}),
-    "config_next": ((0, 0x100, 0xFFC), (1, 0x40, 0xFE, 0x1000), {}),
+    "config_next": ((0, 0x100, 0x7F4, 0x878, 0xFFC), (1, 0x40, 0xFE, 0x1000), {}),
     "vendor_id": ((0, 0xFFFF), (-1, 0x10000), {}),
     "vsec_id": ((0, 0xFFFF), (-1, 0x10000), {}),
     "function": ((0, 255), (-1, 256), {}),
@@ -53,6 +54,18 @@ def test_messages_give_the_range() -> None:
         Params(window=5)
     with pytest.raises(ValueError, match=r"^config_base must be 0x100 to 0xf80 in steps of 4, not 0x101$"):
         Params(config_base=257)
+
+
+@pytest.mark.parametrize("base", [0x7F8, 0x100])
+def test_the_list_of_capabilities_does_not_come_back_to_this_one(base: int) -> None:
+    end = base + WINDOW_BYTES
+    for inside in (base, base + 4, base + 8, end - 4):
+        with pytest.raises(
+            ValueError, match=rf"^config_next must be outside .* {base:#x} to {end - 4:#x}, not {inside:#x}$"
+        ):
+            Params(config_base=base, config_next=inside)
+    for outside in {max(base - 4, 0x100), end} - {base}:
+        assert Params(config_base=base, config_next=outside).config_next == outside
 
 
 @pytest.mark.parametrize("window", [2, 4, 8, 16])

@@ -28,8 +28,8 @@ from vrex.trace.format import Chunk, Geometry, TraceMetadata
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
-CHOSEN = WhatIf(Params.asic(), Settings(11, line_shift=12), 18, 16)
-ASKED = WorkingSet(reads=1000, granules=40, most_in_a_frame=30)
+CHOSEN = WhatIf(Params.asic(), Settings(11, line_shift=12), 18, 16, 7)
+ASKED = WorkingSet(reads=1000, granules=40, most_in_a_frame=30, span_ns=10**9)
 
 
 def frames(count: int) -> list[Frame]:

@@ -63,6 +63,7 @@ LONG = {
     ".venv/bin/python -m kv_asu_sim.runner": "a simulator's build: test_cocotb_bench.py",
     ".venv/bin/vrex doctor --root": "a copy of a machine: test_doctor.py",
     ".venv/bin/vrex trace make": "a clip of one's own: test_trace_maker.py",
+    ".venv/bin/python examples/traces/make_pictures.py": "the same clip: test_picture.py",
     ".venv/bin/python -m kv_asu_sim.demo --trace": "the trace made from it",
     ".venv/bin/python -m kv_asu_sim.demo --granule": "half a minute: test_demo.py",
 }
@@ -79,8 +80,8 @@ def test_quick_commands_run_in_a_fresh_checkout(checkout: Path) -> None:
                               capture_output=True, text=True, check=False, timeout=300)  # fmt: skip
         assert done.returncode == 0, f"{command}: {done.stderr}"
         ran.append(command)
-    assert [command for command in ran if "-o build/kv_asu.v" in command]
-    assert (checkout / "build" / "kv_asu.v").is_file()
+    assert [command for command in ran if "-o build/kv_asu.sv" in command]
+    assert (checkout / "build" / "kv_asu.sv").is_file()
     assert len(ran) >= 4
     assert all(any(command.startswith(long) for command in commands()) for long in LONG)
 

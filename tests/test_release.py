@@ -6,6 +6,7 @@ import functools
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -46,8 +47,10 @@ def test_what_is_in_it(release: ModuleType, archive: Path) -> None:
     with tarfile.open(archive) as tar:
         files = {entry.name for entry in tar if entry.isfile()}
         assert {(entry.uid, entry.uname, entry.mtime) for entry in tar} == {(0, "", 0)}
-    builds = [f"rtl/{profile}{what}" for profile in ("asic", "fpga") for what in ("", "_function")]
-    expected = {f"{build}/kv_asu{end}" for build in builds for end in (".sv", ".json", "_assertions.sv")}
+    tops = {"": "kv_asu", "_function": "kv_asu", "_axi": "kv_asu_axi", "_cdc": "kv_asu_cdc"}
+    builds = [f"rtl/{profile}{what}/{name}" for profile in ("asic", "fpga") for what, name in tops.items()]
+    expected = {f"{build}{end}" for build in builds for end in (".sv", ".json", "_assertions.sv")}
+    expected |= {f"{build}{end}" for build in builds if build.endswith("_cdc") for end in (".sdc", ".xdc")}
     expected |= {str(Path(place, Path(source).name)) for source, place in release.COPIED.items()}
     expected |= {"README.md", "kv_asu.core", "SHA256SUMS"}
     assert files == {f"{release.NAME}/{name}" for name in expected}
@@ -65,6 +68,17 @@ def test_its_sums(release: ModuleType, archive: Path) -> None:
 
 def test_the_same_bytes_again(release: ModuleType, archive: Path, tmp_path: Path) -> None:
     assert release.pack(tmp_path).read_bytes() == archive.read_bytes()
+
+
+def test_its_page_names_every_folder_and_says_which_version(release: ModuleType, archive: Path) -> None:
+    folder = archive.parent / release.NAME
+    page = (folder / "README.md").read_text()
+    tops = {str(path.parent.relative_to(folder)) for path in folder.glob("rtl/*/*.sv")}
+    named = set(re.findall(r"`([a-z_/]+)`", page))
+    assert tops | {path.name for path in folder.iterdir() if path.is_dir() and path.name != "rtl"} <= named
+    assert f"KV-ASU {release.__version__}" in page
+    assert f"What is new in {release.__version__}" in page
+    assert (folder / "docs" / "integration.md").is_file()
 
 
 def test_nothing_of_this_machine(release: ModuleType, archive: Path) -> None:

@@ -131,7 +131,8 @@ def test_load_takes_one_corner_packed_or_not(tmp_path: Path, corner: str) -> Non
     for name in ("TT", "SS"):
         (tmp_path / f"a_{name}.lib").write_text(f"plain {name}")
         (tmp_path / f"b_{name}.lib.gz").write_bytes(gzip.compress(f"packed {name}".encode()))
-    assert liberty.load(tmp_path, corner) == [f"plain {corner}", f"packed {corner}"]
+        (tmp_path / f"c_RVT_{name}_nldm_211120.lib").write_text(f"dated {name}")  # as ASAP7's own are called
+    assert liberty.load(tmp_path, corner) == [f"plain {corner}", f"packed {corner}", f"dated {corner}"]
 
 
 def test_load_names_what_it_cannot_use(tmp_path: Path) -> None:

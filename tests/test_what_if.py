@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import vrex.trace.format
-from kv_asu_sim.what_if import working_set
+from kv_asu.command_line import Parser
+from kv_asu_sim.what_if import WorkingSet, add_options, from_options, working_set
 from vrex.trace.format import TraceMetadata, TraceReader, write_trace
 
 
@@ -32,4 +33,31 @@ def test_granules_are_counted_over_groups_and_frames(
             assert found.reads == 13
             assert found.granules == len(set.union(*per_frame))
             assert found.most_in_a_frame == max(map(len, per_frame))
+            assert found.span_ns == 10_006
             assert found.always_tracked == 1 - found.granules / 13
+
+
+@pytest.mark.parametrize(
+    ("tick", "between_ns", "coarser"),
+    [
+        (18, 870, 7),
+        (18, 511, 6),
+        (18, 512, 7),
+        (18, 8, 1),
+        (18, 3, 0),
+        (2, 870, 2),
+        (0, 870, 0),
+        (31, 8, 7),
+        (26, 8, 2),
+    ],
+)
+def test_simulated_clocks_leave_room_for_the_trace(tick: int, between_ns: int, coarser: int) -> None:
+    """Half of them stay idle, as long as one stands for a clock at least, a tick at most, and TICK_SHIFT can be had."""
+    parser = Parser("python -m some", "")
+    add_options(parser)
+    chosen = from_options(parser, parser.parse_args(["--tick", str(tick)]))
+    fitted = chosen.for_trace(WorkingSet(1000, 10, 10, between_ns * 1000))
+    assert fitted.log2_coarser == coarser
+    assert fitted.settings.tick_shift == tick - coarser
+    assert fitted.simulated_ns == 2 << coarser
+    assert fitted.tick_ns == chosen.tick_ns == 2 << tick

@@ -13,7 +13,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-from kv_asu import PROFILES, __version__, assertions
+from kv_asu import PROFILES, __version__, assertions, crossing_constraints
 from kv_asu.metadata import metadata
 from kv_asu.tops import Top
 
@@ -26,6 +26,13 @@ COPIED = {
     "CHANGELOG.md": ".",
     "rtl/kv_asu/verilator.vlt": "lint",
     "rtl/kv_asu/registers.rdl": "registers",
+    "docs/integration.md": "docs",
+    "docs/assertions.md": "docs",
+    "docs/axi_snooper.md": "docs",
+    "docs/clock_crossing.md": "docs",
+    "docs/programmers_guide.md": "docs",
+    "docs/theory_of_operation.md": "docs",
+    "docs/glossary.md": "docs",
     "docs/registers.md": "registers",
     "docs/registers.html": "registers",
     "docs/kv_asu.xml": "registers",
@@ -43,11 +50,18 @@ _README = f"""# KV-ASU {__version__}
 |---|---|
 | `rtl/asic`, `rtl/fpga` | the core in either profile, its metadata, assertions to bind |
 | `rtl/asic_function`, `rtl/fpga_function` | the same with a whole PCI function's config space around it |
+| `rtl/asic_axi`, `rtl/fpga_axi` | the same with a listener at an AXI4 bus, `kv_asu_axi`: `docs/axi_snooper.md` |
+| `rtl/asic_cdc`, `rtl/fpga_cdc` | the same with a clock of its own for config space, `kv_asu_cdc`, and constraints: \
+`docs/clock_crossing.md` |
+| `docs` | begin with `integration.md`; pages that it links and that are not here are the project's |
 | `registers` | the SystemRDL source and what is generated from it: pages, IP-XACT, UVM, Python |
 | `include` | C headers: registers, and the NV_KV_RETRIEVE call |
-| `constraints` | SDC and XDC to start from |
+| `constraints` | SDC and XDC to start from, for the core alone |
 | `lint` | Verilator waivers, each with its reason |
 | `kv_asu.core` | FuseSoC: `v-rex:memory:kv_asu`, of the fpga profile unless the flag `asic` is set; target `lint` |
+
+The files are SystemVerilog: `iverilog -g2012 -s kv_asu rtl/asic/kv_asu.sv`, `read_verilog -sv` in yosys and Vivado.
+What is new in {__version__} is under the topmost heading of `CHANGELOG.md`, called Unreleased until it has a date.
 
 `SHA256SUMS` is for `sha256sum -c`. Other sizes and addresses: `kv-asu verilog` of the project.
 """
@@ -81,20 +95,30 @@ targets:
 """
 
 
+#: What is around the core, by the ending of its folder.
+TOPS = {
+    "": Top(),
+    "_function": Top(full_config_space=True),
+    "_axi": Top(axi=True),
+    "_cdc": Top(config_clock=True),
+}
+
+
 def gateware() -> dict[str, str]:
     """Every generated file by its place."""
     files = {}
     for profile, params_of in PROFILES.items():
         params = params_of()
-        for whole in (False, True):
-            folder = f"rtl/{profile}_function" if whole else f"rtl/{profile}"
+        for ending, top in TOPS.items():
+            folder = f"rtl/{profile}{ending}"
             print(f"... {folder}", file=sys.stderr, flush=True)
-            top = Top(full_config_space=whole)
-            text = top.verilog(params)
-            record = metadata(params, top)
-            files[f"{folder}/kv_asu.sv"] = text
-            files[f"{folder}/kv_asu.json"] = json.dumps(record, indent=2) + "\n"
-            files[f"{folder}/kv_asu_assertions.sv"] = assertions.emit(params, top)
+            place = f"{folder}/{top.name}"
+            files[f"{place}.sv"] = top.verilog(params)
+            files[f"{place}.json"] = json.dumps(metadata(params, top), indent=2) + "\n"
+            files[f"{place}_assertions.sv"] = assertions.emit(params, top)
+            if top.config_clock:
+                files[f"{place}.sdc"] = crossing_constraints.sdc(top.name)
+                files[f"{place}.xdc"] = crossing_constraints.xdc(top.name)
     return files
 
 

@@ -4,7 +4,15 @@ A row prefetcher: when a line turns hot, its neighbour is asked for, unless the 
 """
 
 import argparse
+import sys
 from pathlib import Path
+
+if __name__ == "__main__":
+    try:
+        from kv_asu.interrupts import arm
+    except ModuleNotFoundError:
+        sys.exit("prefetcher: this Python has no V-Rex: `make setup`, then start it with .venv/bin/python")
+    arm("prefetcher")
 
 from amaranth.back import verilog
 from amaranth.hdl import Cat, Const, Module, Signal

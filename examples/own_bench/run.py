@@ -5,7 +5,15 @@ from __future__ import annotations
 import json
 import os
 import random
+import sys
 from pathlib import Path
+
+if __name__ == "__main__":
+    try:
+        from kv_asu.interrupts import arm
+    except ModuleNotFoundError:
+        sys.exit("run: this Python has no V-Rex: `make setup-test`, then start it with .venv/bin/python")
+    arm("run")
 
 from kv_asu import assertions
 from kv_asu.command_line import Parser, whole_number

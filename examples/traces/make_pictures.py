@@ -10,6 +10,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+if __name__ == "__main__":
+    try:
+        from kv_asu.interrupts import arm
+    except ModuleNotFoundError:
+        sys.exit("make_pictures: this Python has no V-Rex: `make setup-test`, then start it with .venv/bin/python")
+    arm("make_pictures")
+
 from kv_asu.command_line import Parser
 from vrex.errors import VrexError
 from vrex.trace.format import TraceReader

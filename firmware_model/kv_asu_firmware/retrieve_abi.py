@@ -230,16 +230,20 @@ def main(arguments: list[str] | None = None) -> int:
     parser = Parser("python -m kv_asu_firmware.retrieve_abi", "Write the C header.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail when the header is stale")
     options = parser.parse_args(arguments)
-    if not HEADER_FILE.parent.is_dir():
-        print(f"{HEADER_FILE.parent} is not there: run this from a checkout", file=sys.stderr)
-        return 1
-    if not options.check:
-        HEADER_FILE.write_text(header())
-        print(f"wrote {HEADER_FILE.name}")
-    elif not HEADER_FILE.is_file() or HEADER_FILE.read_text() != header():
-        print(f"{HEADER_FILE.name} is stale: run python -m kv_asu_firmware.retrieve_abi", file=sys.stderr)
-        return 1
-    return 0
+
+    def job() -> int:
+        if not HEADER_FILE.parent.is_dir():
+            print(f"{HEADER_FILE.parent} is not there: run this from a checkout", file=sys.stderr)
+            return 1
+        if not options.check:
+            HEADER_FILE.write_text(header())
+            print(f"wrote {HEADER_FILE.name}")
+        elif not HEADER_FILE.is_file() or HEADER_FILE.read_text() != header():
+            print(f"{HEADER_FILE.name} is stale: run python -m kv_asu_firmware.retrieve_abi", file=sys.stderr)
+            return 1
+        return 0
+
+    return parser.run(job)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,16 @@ that need it.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kv_asu.params import PROFILES, Params
+
+if sys.argv[:1] == ["-m"]:
+    from kv_asu import interrupts
+
+    interrupts.arm_if_started(__name__)
 
 __version__ = "1.0.0"
 __all__ = ["PROFILES", "Params", "__version__"]

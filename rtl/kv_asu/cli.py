@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +35,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
     help="KV-ASU: generate the core's Verilog and look at it.",
-    epilog="Example: `kv-asu verilog --profile fpga -o kv_asu.v`",
+    epilog="Example: `kv-asu verilog --profile fpga -o kv_asu.sv`",
 )
 
 
@@ -62,14 +63,27 @@ def _examples(*commands: str) -> str:
     return "Examples:\n\n" + "\n".join(f"- `{command}`" for command in commands)
 
 
+#: What goes beside the Verilog, by its suffix.
+_BESIDE = {".json": "metadata goes", ".sdc": "constraints go", ".xdc": "constraints go"}
+
+
+def _output(text: str) -> Path:
+    """The file to be written, by a name that is a file's."""
+    if text == "-":
+        raise typer.BadParameter("'-' would be a file of that name; standard output is /dev/stdout")
+    if text.endswith("/") or os.path.isdir(text):
+        raise typer.BadParameter(f"{text!r} is a directory; name the file in it, kv_asu.sv, say")
+    return Path(text)
+
+
 @app.command(
     epilog=_examples(
-        "kv-asu verilog --profile asic -o kv_asu.v",
-        "kv-asu verilog --profile fpga --log2-entries 12 --config-base 0x480 -o build/kv_asu.v",
-        "kv-asu verilog --full-config-space -o build/function.v",
-        "kv-asu verilog --top axi --addr-width 40 -o build/kv_asu_axi.v",
-        "kv-asu verilog --profile fpga --config-base 0x480 --config-clock -o build/kv_asu_cdc.v",
-        "kv-asu verilog --profile asic --assertions -o build/kv_asu.v",
+        "kv-asu verilog --profile asic -o kv_asu.sv",
+        "kv-asu verilog --profile fpga --log2-entries 12 --config-base 0x480 -o build/kv_asu.sv",
+        "kv-asu verilog --full-config-space -o build/function.sv",
+        "kv-asu verilog --top axi --addr-width 40 -o build/kv_asu_axi.sv",
+        "kv-asu verilog --profile fpga --config-base 0x480 --config-clock -o build/kv_asu_cdc.sv",
+        "kv-asu verilog --profile asic --assertions -o build/kv_asu.sv",
     )
 )
 @takes_build
@@ -79,7 +93,8 @@ def verilog(
         typer.Option(
             "--output",
             "-o",
-            dir_okay=False,
+            parser=_output,
+            metavar="FILE",
             help="The Verilog file; metadata goes beside it as .json, not beside a pipe or device like /dev/stdout.",
         ),
     ],
@@ -99,16 +114,10 @@ def verilog(
 ) -> None:
     """Write the core as one SystemVerilog file, and what it is as JSON beside it."""
     around = top_of(top, queue_depth, full_config_space=full_config_space, config_clock=config_clock)
-    with _writing(output):
-        beside = None if is_stream(output) else check_file(output) and output.with_suffix(".json")
-    if beside == output:
-        raise typer.BadParameter(f"{output} is where the metadata goes; name the Verilog kv_asu.v, say",
-                                 param_hint="'--output'")  # fmt: skip
-    if beside is not None:
-        with _writing(beside):
-            check_file(beside)
     from kv_asu import assertions, crossing_constraints
 
+    with _writing(output):
+        beside = None if is_stream(output) else output.with_suffix(".json")
     bound = output.with_name(f"{output.stem}_assertions.sv")
     others: dict[Path, Callable[[], str]] = {}
     if with_assertions:
@@ -117,9 +126,7 @@ def verilog(
         others[output.with_suffix(".sdc")] = lambda: crossing_constraints.sdc(around.name)
         others[output.with_suffix(".xdc")] = lambda: crossing_constraints.xdc(around.name)
     if beside is not None:
-        for path in others:
-            with _writing(path):
-                check_file(path)
+        _check_files(output, beside, *others)
 
     with waiting("elaborating the core"):
         record = _record(params, around)
@@ -135,6 +142,20 @@ def verilog(
     more = f", assertions in {bound}" if with_assertions else ""
     more += f", constraints in {output.with_suffix('.sdc')} and .xdc" if config_clock else ""
     print(f"{said}; metadata in {beside}{more}")
+
+
+def _check_files(verilog: Path, *others: Path) -> None:
+    """See that each of the files can be written, and that no two are one: by name, or through a link."""
+    places: dict[Path, Path] = {}
+    for path in (verilog, *others):
+        with _writing(path):
+            place = check_file(path)
+        if places.get(place) == path:
+            raise typer.BadParameter(f"{path} is where the {_BESIDE[path.suffix]}; name the Verilog kv_asu.sv, say",
+                                     param_hint="'--output'")  # fmt: skip
+        if place in places:
+            raise typer.BadParameter(f"{places[place]} and {path} are one file", param_hint="'--output'")
+        places[place] = path
 
 
 def _record(params: Params, around: Top) -> dict[str, Any]:
@@ -204,7 +225,7 @@ def info(
     console.print(table)
 
 
-@app.command("lint", epilog=_examples("kv-asu lint kv_asu.v", "kv-asu lint fpga"))
+@app.command("lint", epilog=_examples("kv-asu lint kv_asu.sv", "kv-asu lint fpga"))
 def lint_command(
     target: Annotated[str, typer.Argument(metavar="FILE|PROFILE", help="A Verilog file, or a profile to generate.")],
 ) -> None:
@@ -264,7 +285,13 @@ def _choice(help_text: str, *names: str) -> Any:
 def timing(
     pdk: Annotated[str, _choice("The process.", "asap7")],
     liberty: Annotated[
-        Path, typer.Option(exists=True, file_okay=False, help="Folder with its cells, `*_TT.lib.gz` or `*_TT.lib`.")
+        Path,
+        typer.Option(
+            exists=True,
+            file_okay=False,
+            help="Folder with its cells: RVT liberty files of asap7sc7p5t "
+            "(LIB/NLDM), `*_TT.lib`, `*_TT_nldm_*.lib` or these with .gz; see docs/timing.md.",
+        ),
     ],
     params: Params,
     corner: Annotated[str, _choice("Typical or slow.", "TT", "SS")] = "TT",

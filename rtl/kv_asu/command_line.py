@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from kv_asu import __version__
 from kv_asu.installing import not_installed
-from kv_asu.interrupts import INTERRUPTED
+from kv_asu.interrupts import INTERRUPTED, unwinding
 
 #: From so many characters in a row on, only their ends are shown; hardly any path has as many.
 _LONGEST_WORD = 1000
@@ -52,6 +52,25 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """End with one line, and the exit code of wrong usage."""
         self.exit(USAGE, f"{self.name}: {message}; see --help\n")
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """End; what cannot be written of a help or a list is told by `parse_args`, not on the way out."""
+        print(end="", flush=True)
+        super().exit(status, message)
+
+    def parse_args(  # type: ignore[override]  # nobody brings a namespace
+        self, args: Sequence[str] | None = None, namespace: None = None
+    ) -> argparse.Namespace:
+        """Parse; whatever ends it is one line and an exit code."""
+        options = argparse.Namespace()
+
+        def job() -> int:
+            super(Parser, self).parse_args(args, options)
+            return 0
+
+        if code := ending(self.name, job):
+            raise SystemExit(code)
+        return options
 
     def complain(self, text: str) -> None:
         """Say on standard error what went wrong."""
@@ -99,7 +118,7 @@ def ending(name: str, job: Callable[[], int], *failures: type[Exception]) -> int
     """
     _fill_streams()
     try:
-        code = job()
+        code = unwinding(job)
         print(end="", flush=True)  # what cannot be written is told here, not on the way out
         return code
     except failures as error:

@@ -7,7 +7,8 @@
 
 Everything is decided at the end of this pipeline, one operation of each kind a clock. An operation that has read its
 slots may have missed what older ones decide; so every stage behind the memories lays the last clock's writes over what
-it holds. Once per stage is enough for any number of stages, and is all there is to hazards.
+it holds. Once per stage is enough for any number of stages, and is all there is to hazards; where the memories are
+written a clock late, the first stage lays those of the clock before under them.
 """
 
 from __future__ import annotations
@@ -88,16 +89,18 @@ class Lookup(wiring.Component):
         m = Module()
         p = self.params
         line, place = self._find_window(m)
-        touch, evict, demote = self._remembered(
+        touch, evict, demote = last = self._remembered(
             m, last_touch=self.touch, last_evict=self.evict, last_demote=self.demote
         )
-        slots = self._read(m, place, evict, demote)
+        # The memories are many and far apart: with a stage to spare they are written a clock later, from registers.
+        slots = self._read(m, place, *(last if p.table_stages == 2 else (self.touch, self.evict, self.demote)))
         line, place = self._delay(m, "read_line", line), self._delay_record(m, "read_place", place)
 
         # Everything about time is as of the clock of the decision.
-        if p.table_stages == 2:  # its memories have marks a clock late
-            earlier = self._remembered(m, earlier_evict=evict, earlier_demote=demote)
-            slots = with_marks(m, "earlier", slots, place, *earlier)
+        if p.table_stages == 2:
+            before, *marks = self._remembered(m, earlier_touch=touch, earlier_evict=evict, earlier_demote=demote)
+            slots = with_marks(m, "earlier", slots, place, *marks)
+            slots = slots_with_touch(m, p, "earlier", slots, collisions(m, p, "earlier", place, line, before), before)
         if p.table_stages >= 1:
             slots = with_marks(m, "read", slots, place, evict, demote)
             slots = slots_with_touch(m, p, "read", slots, collisions(m, p, "read", place, line, touch), touch)
@@ -160,25 +163,18 @@ class Lookup(wiring.Component):
         m.d.sync += [remembered.eq(write) for remembered, write in zip(later, writes.values(), strict=True)]
         return later
 
-    def _read(self, m: Module, place: data.View, last_evict: data.View, last_demote: data.View) -> data.View:
+    def _read(self, m: Module, place: data.View, touch: data.View, evict: data.View, demote: data.View) -> data.View:
         """The memories of each bank: two that requests write, and one for each of the other parties that write."""
         p = self.params
         slots = record(slots_layout(p), "slots")
-        evict, demote = self.evict, self.demote
-        clear, clear_row = self.clear, self.clear_row
-        if p.table_stages == 2:  # marks are many small memories, far apart: they are written a clock later
-            evict, demote = last_evict, last_demote
-            clear, clear_row = self._delay(m, "clear_marks", clear), self._delay(m, "clear_marks_row", clear_row)
         evicted, demoted = banks_of(evict, p.window), banks_of(demote, p.window)
-        touch = self.touch.touch
         for bank in range(p.window):
-            touched, row = self.touch.banks[bank], row_in_bank(self.touch.place, bank)
-            requests, marks = (self.clear, self.clear_row), (clear, clear_row)
-            for name, shape, (clears, cleared), enable, address, value, word in (
-                ("line", p.line_width, requests, touched, row, touch.line, slots.touches[bank].line),
-                ("heat", heat_layout(p), requests, touched, row, touch.heat, slots.touches[bank].heat),
-                ("evict", 1, marks, evicted[bank], evict.slot.row, evict.half, slots.evict_halves[bank]),
-                ("demote", 1, marks, demoted[bank], demote.slot.row, demote.half, slots.demote_halves[bank]),
+            touched, row = touch.banks[bank], row_in_bank(touch.place, bank)
+            for name, shape, enable, address, value, word in (
+                ("line", p.line_width, touched, row, touch.touch.line, slots.touches[bank].line),
+                ("heat", heat_layout(p), touched, row, touch.touch.heat, slots.touches[bank].heat),
+                ("evict", 1, evicted[bank], evict.slot.row, evict.half, slots.evict_halves[bank]),
+                ("demote", 1, demoted[bank], demote.slot.row, demote.half, slots.demote_halves[bank]),
             ):
                 memory = Memory(shape=shape, depth=p.rows, init=[])
                 m.submodules[f"{name}_bank{bank}"] = memory
@@ -186,9 +182,9 @@ class Lookup(wiring.Component):
                 m.d.comb += [
                     read.addr.eq(row_in_bank(place, bank)),
                     Value.cast(word).eq(Value.cast(read.data)),
-                    write.en.eq(enable | clears),
-                    write.addr.eq(Mux(clears, cleared, address)),
-                    Value.cast(write.data).eq(Mux(clears, 0, Value.cast(value))),
+                    write.en.eq(enable | self.clear),
+                    write.addr.eq(Mux(self.clear, self.clear_row, address)),
+                    Value.cast(write.data).eq(Mux(self.clear, 0, Value.cast(value))),
                 ]
         return slots
 

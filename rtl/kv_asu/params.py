@@ -11,6 +11,9 @@ LINE_BITS = 8
 #: The largest granule: 2^24 bytes.
 MAX_LINE_SHIFT = 24
 
+#: The capability in config space, with its header.
+CAPABILITY_BYTES = 0x80
+
 _RANGES: dict[str, range | tuple[int, ...]] = {
     "addr_width": range(32, 65),
     "log2_entries": range(3, 17),
@@ -18,7 +21,7 @@ _RANGES: dict[str, range | tuple[int, ...]] = {
     "hash_stages": range(0, 7),
     "table_stages": range(0, 3),
     "stamp_width": range(8, 17),
-    "config_base": range(0x100, 0x1000 - 0x80 + 1, 4),
+    "config_base": range(0x100, 0x1000 - CAPABILITY_BYTES + 1, 4),
     "config_next": range(0, 0x1000, 4),
     "vendor_id": range(0, 0x10000),
     "vsec_id": range(0, 0x10000),
@@ -66,7 +69,7 @@ class Params:
     config_base : int
         Where the capability's header sits in config space; DWORD aligned; CTRL is 8 bytes above.
     config_next : int
-        The next capability's offset, 0 at the end of the list.
+        The next capability's offset, outside this one; 0 at the end of the list.
     vendor_id, vsec_id : int
         The ids in the capability's vendor-specific header.
     function : int
@@ -106,6 +109,12 @@ class Params:
             )
         if self.config_next and self.config_next < 0x100:
             raise ValueError(f"config_next must be 0 or at least 0x100, not {self.config_next:#x}")
+        end = self.config_base + CAPABILITY_BYTES
+        if self.config_base <= self.config_next < end:  # a list that goes round in a circle
+            raise ValueError(
+                f"config_next must be outside this capability, {self.config_base:#x} to {end - 4:#x}, "
+                f"not {self.config_next:#x}"
+            )
 
     @classmethod
     def asic(cls, **changes: int) -> Params:

@@ -541,22 +541,23 @@ def main(arguments: list[str] | None = None, *, source: Path = SOURCE, root: Pat
     if not (root / "pyproject.toml").is_file():
         print(f"{root} is not the source tree: run this from a checkout", file=sys.stderr)
         return 1
-    try:
-        files = generate(source)
-    except RDLCompileError as error:
-        print(f"{source.name}: {error}", file=sys.stderr)
-        return 1
-    except MapError as error:
-        print(f"{source.name}: {error}", file=sys.stderr)
-        return 1
-    outdated = stale(files, root)
-    for path in outdated:
-        if options.check:
-            print(f"{path} is stale: run python -m kv_asu.registers_gen", file=sys.stderr)
-        else:
-            write(root / path, files[path])
-            print(f"wrote {path}")
-    return 1 if options.check and outdated else 0
+
+    def job() -> int:
+        try:
+            files = generate(source)
+        except (RDLCompileError, MapError) as error:
+            print(f"{source.name}: {error}", file=sys.stderr)
+            return 1
+        outdated = stale(files, root)
+        for path in outdated:
+            if options.check:
+                print(f"{path} is stale: run python -m kv_asu.registers_gen", file=sys.stderr)
+            else:
+                write(root / path, files[path])
+                print(f"wrote {path}")
+        return 1 if options.check and outdated else 0
+
+    return parser.run(job)
 
 
 if __name__ == "__main__":

@@ -33,8 +33,6 @@ from kv_asu_sim.heat import FrameHeat
 from kv_asu_sim.machine import ORIN_NX_NVME, ReadTime
 from kv_asu_sim.what_if import (
     CLOCK_NS,
-    LOG2_COARSER,
-    SIMULATED_NS,
     WhatIf,
     WorkingSet,
     add_options,
@@ -54,6 +52,9 @@ PIECE = 1 << 15
 
 #: Requests checked unless told otherwise: all of the trace that comes with V-Rex.
 CHECK = 2_500_000
+
+#: How much longer than the trace says a replay may take before it is told.
+_STRETCHED = 1.05
 
 _Register = TypeVar("_Register", bound=regs.Register)
 
@@ -204,6 +205,8 @@ class Replay:
         Active.
     driver : Driver
     reader : TraceReader
+    clock_ns : int
+        Nanoseconds of the trace that a simulated clock stands for.
 
     Attributes
     ----------
@@ -211,6 +214,8 @@ class Replay:
         Those that are done.
     latest_ms : float
         How much later than the trace says a request was presented at most, because each takes a simulated clock.
+    took_ms : float
+        From the first request to the last.
     patches : dict
         T-levels of each frame's own patches, shape (rows, columns), by frame.
     memory : list of ndarray
@@ -219,15 +224,16 @@ class Replay:
         The reads again, in pieces of `PIECE` at most: a trace that was imported is all of one frame.
     """
 
-    def __init__(self, device: CheckedCore, driver: Driver, reader: TraceReader) -> None:
+    def __init__(self, device: CheckedCore, driver: Driver, reader: TraceReader, clock_ns: int) -> None:
         self._device = device
         self._driver = driver
         self._reader = reader
+        self.clock_ns = clock_ns
         self._heat = None if reader.metadata.geometry is None else FrameHeat(reader.metadata.geometry)
         self._read_time = ReadTime(ORIN_NX_NVME)
         self.frames: list[Frame] = []
         self.queries = self.query_hits = 0
-        self.latest_ms = 0.0
+        self.latest_ms = self.took_ms = 0.0
         self.patches: dict[int, NDArray[np.float64]] = {}
         self.memory: list[NDArray[np.float64]] = []
         self.stretches: list[Frame] = []
@@ -243,15 +249,18 @@ class Replay:
         origin = self._device.core.clock
         accesses = 0
         frame: Frame | None = None
+        first: int | None = None
         for reads in pieces(self._reader, PIECE):
             number = int(reads.frame[0])
             if frame is None or frame.number != number:
                 if frame is not None:
                     yield self._finish(frame)
                 frame, self._read_time = Frame(number), ReadTime(ORIN_NX_NVME)
-            asked = origin + reads.time_ns.astype(np.int64) // SIMULATED_NS
+            asked = origin + reads.time_ns.astype(np.int64) // self.clock_ns
             at = _one_a_clock(asked, self._device.core.clock)
-            self.latest_ms = max(self.latest_ms, int((at - asked).max()) * SIMULATED_NS / 1e6)
+            self.latest_ms = max(self.latest_ms, int((at - asked).max()) * self.clock_ns / 1e6)
+            first = int(at[0]) if first is None else first
+            self.took_ms = (int(at[-1]) - first) * self.clock_ns / 1e6
             tags = self._device.request(reads.line << np.uint64(LINE_BITS), at.astype(np.uint64))
             frame.add(tags)
             self.stretches.append(Frame(len(self.stretches)))
@@ -346,16 +355,18 @@ def run(trace: Path, out: Path, chosen: WhatIf, check: int, console: Console) ->
             device = CheckedCore(params, check)
         with waiting("counting what the trace reads"):
             asked = working_set(reader, chosen.settings.line_shift)
+        chosen = chosen.for_trace(asked)
         driver = Driver(device)
         driver.find()
         driver.enable(replace(chosen.settings), chosen.watermark)
         _introduce(console, reader, chosen, asked)
-        replay = Replay(device, driver, reader)
+        replay = Replay(device, driver, reader, chosen.simulated_ns)
         started = time.perf_counter()
         with _progress(console, len(reader)) as done:
             for frame in replay.run(done):
                 console.print(str(frame), markup=False, highlight=False)
         seconds = time.perf_counter() - started
+        _warn_if_stretched(console, asked, replay)
         counters = _check_counters(device, driver, replay)
         from kv_asu_sim.picture import draw  # matplotlib takes a second
 
@@ -391,7 +402,7 @@ def _introduce(console: Console, reader: TraceReader, chosen: WhatIf, asked: Wor
     table.add_row(
         "Tick",
         f"{chosen.tick_ns / 1e6:.3g} ms = 2^{chosen.log2_tick} clocks of {CLOCK_NS} ns; a simulated clock stands for "
-        f"{1 << LOG2_COARSER} of these, so TICK_SHIFT is {settings.tick_shift}",
+        f"{1 << chosen.log2_coarser} of these, so TICK_SHIFT is {settings.tick_shift}",
     )
     table.add_row(
         "Granule",
@@ -420,6 +431,16 @@ def _introduce(console: Console, reader: TraceReader, chosen: WhatIf, asked: Wor
     )
     console.print(table, highlight=False)
     console.print()
+
+
+def _warn_if_stretched(console: Console, asked: WorkingSet, replay: Replay) -> None:
+    """Say when the trace's requests do not fit the trace's own time: ages are then not what they would be."""
+    span_ms = asked.span_ns / 1e6
+    if replay.took_ms > _STRETCHED * span_ms and asked.reads > 1:
+        console.print(
+            f"Warning: the trace's {span_ms:.3g} ms took {replay.took_ms:.3g} ms here: it has more requests than "
+            f"clocks of {replay.clock_ns} ns, and each takes one; ticks do not wait, so lines look colder than they are"
+        )
 
 
 def _size(bytes_: int) -> str:
@@ -499,9 +520,11 @@ def _results(
         "timing": {
             "name": "paced",
             "clock_ns": CLOCK_NS,
-            "simulated_clock_ns": SIMULATED_NS,
+            "simulated_clock_ns": chosen.simulated_ns,
             "tick_ns": chosen.tick_ns,
             "latest_request_ms": replay.latest_ms,
+            "trace_ms": asked.span_ns / 1e6,
+            "took_ms": replay.took_ms,
         },
         "params": chosen.params.asdict(),
         "settings": asdict(chosen.settings) | {"watermark": chosen.watermark},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,13 +14,13 @@ from kv_asu_firmware.golden import Settings
 from vrex import registers as regs
 from vrex.trace.format import Chunk, TraceReader
 
-#: The core's clock, and how many of them one simulated clock stands for. A frame lasts 20 million clocks of 2 ns,
-#: nearly all of them idle; 128 at a time still leave every frame done before the next one starts.
+#: The core's clock, and log2 of how many of them one simulated clock stands for at most. A frame of the committed trace
+#: lasts 20 million clocks of 2 ns, nearly all of them idle; 128 at a time still leave every frame done before the next
+#: one starts. With a denser trace, or a shorter tick, it stands for fewer: `WhatIf.for_trace`.
 CLOCK_NS = 2
-LOG2_COARSER = 7
-SIMULATED_NS = CLOCK_NS << LOG2_COARSER
+MOST_LOG2_COARSER = 7
 
-_LARGEST_SHIFT = 24
+_LARGEST_SHIFT = _MOST_TICK_SHIFT = 24
 
 #: Defaults. A granule is a page of 4 KiB, 16 lines: 2,048 slots hold 15 % of those that the committed trace reads. A
 #: tick is 2^18 clocks, 0.52 ms, and a granule is warm for two of them, which are some 4,000 reads when each takes a
@@ -47,12 +47,31 @@ class WhatIf:
         log2 of a tick in clocks.
     watermark : int
         Cold lines at which the core asks for a collection.
+    log2_coarser : int
+        log2 of the clocks that a simulated one stands for; TICK_SHIFT is less than `log2_tick` by so much.
     """
 
     params: Params
     settings: Settings
     log2_tick: int
     watermark: int
+    log2_coarser: int
+
+    def for_trace(self, asked: WorkingSet) -> WhatIf:
+        """The same with simulated clocks that a trace leaves half of idle, if the core's own clocks do.
+
+        One request goes into each, so with coarser ones a dense trace would take longer than it says.
+        """
+        between_ns = asked.span_ns // asked.reads
+        coarser = min(self.log2_coarser, max(0, (between_ns // (2 * CLOCK_NS)).bit_length() - 1))
+        coarser = max(coarser, self.log2_tick - _MOST_TICK_SHIFT)
+        settings = replace(self.settings, tick_shift=self.log2_tick - coarser)
+        return replace(self, settings=settings, log2_coarser=coarser)
+
+    @property
+    def simulated_ns(self) -> int:
+        """Nanoseconds that a simulated clock stands for."""
+        return CLOCK_NS << self.log2_coarser
 
     @property
     def tick_ns(self) -> int:
@@ -90,7 +109,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--granule", type=_granule, default=_GRANULE, metavar="SIZE",
         help="bytes that share a slot, 256 (one line) to 16M, a power of two (default: %(default)s)",
     )  # fmt: skip
-    add("--tick", _LOG2_TICK, f"log2 of a tick in clocks of {CLOCK_NS} ns, {LOG2_COARSER} to 31", LOG2_COARSER, 31)
+    add("--tick", _LOG2_TICK, f"log2 of a tick in clocks of {CLOCK_NS} ns, 0 to 31; the core's reset value is 2", 0, 31)
     add("--t1-age", _AGE, "a line not read for longer is cold, T-level 0", 1)
     add("--t2-age", None, "for T-level 2 the last read is at most so long ago (default: as T1)")
     add("--t3-age", None, "for T-level 3 (default: as T2)")
@@ -103,13 +122,14 @@ def from_options(parser: Parser, options: argparse.Namespace) -> WhatIf:
     """What the options choose; wrong usage where the core cannot have it."""
     t2_age = options.t1_age if options.t2_age is None else options.t2_age
     t3_age = t2_age if options.t3_age is None else options.t3_age
+    coarser = min(MOST_LOG2_COARSER, options.tick)
     try:
         params = Params.asic(log2_entries=options.log2_entries, window=options.window)
         settings = Settings(
             log2_active=params.log2_entries,
             decay=regs.Decay.HALVE,
             line_shift=options.granule,
-            tick_shift=options.tick - LOG2_COARSER,
+            tick_shift=options.tick - coarser,
             t3_count=options.t3_count,
             t3_age=t3_age,
             t2_count=options.t2_count,
@@ -119,7 +139,7 @@ def from_options(parser: Parser, options: argparse.Namespace) -> WhatIf:
         settings.check(params)
     except ValueError as error:
         parser.error(str(error))
-    return WhatIf(params, settings, options.tick, options.watermark)
+    return WhatIf(params, settings, options.tick, options.watermark, coarser)
 
 
 # ---- what a trace asks of it ----------------------------------------------------------------------------------------
@@ -137,11 +157,14 @@ class WorkingSet:
         Distinct granules, each of which would want a slot of its own.
     most_in_a_frame : int
         Distinct granules of the frame that has most.
+    span_ns : int
+        From the first access to the last.
     """
 
     reads: int
     granules: int
     most_in_a_frame: int
+    span_ns: int
 
     @property
     def always_tracked(self) -> float:
@@ -153,13 +176,16 @@ def working_set(reader: TraceReader, line_shift: int) -> WorkingSet:
     """Count the granules of a trace; memory is one number for each."""
     seen = within = np.empty(0, np.uint64)
     most, frame = 0, None
+    first = last = 0
     for reads in pieces(reader, 1 << 20):
+        first = int(reads.time_ns[0]) if frame is None else first
+        last = int(reads.time_ns[-1])
         found = np.unique(reads.line >> np.uint64(line_shift - LINE_BITS))
         seen = np.union1d(seen, found)
         within = found if reads.frame[0] != frame else np.union1d(within, found)
         frame = reads.frame[0]
         most = max(most, len(within))
-    return WorkingSet(len(reader), len(seen), most)
+    return WorkingSet(len(reader), len(seen), most, last - first)
 
 
 def pieces(reader: TraceReader, most: int) -> Iterator[Chunk]:

@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In
 
 from formal.claims import Claims, constant
 from formal.internals import Internals
-from formal.list_model import marks, steps
+from formal.list_model import forgets_oldest, marks, steps
 from formal.order import Order
 from formal.register_memory import memories_as_registers
 from formal.stand_ins import FreeConfig, FreeHash, FreeList, FullGeometry, NoCounters, small_counters, watched
@@ -157,20 +157,30 @@ class CoreHarness:
             for bank in range(window)
         ]
         rows = [tuple(memory[slot // window] for memory in banks[slot % window]) for slot in self._slots]
-        if self._params.table_stages == 2:  # marks come into the memories a clock late
-            rows = [
-                (line, heat, self._coming(inside, "evict", slot, evict), self._coming(inside, "demote", slot, demote))
-                for slot, (line, heat, evict, demote) in enumerate(rows)
-            ]
+        if self._params.table_stages == 2:  # everything comes into the memories a clock late
+            rows = [self._coming(inside, slot, *row) for slot, row in enumerate(rows)]
         return rows
 
-    def _coming(self, inside: Internals, party: str, slot: int, half: Value) -> Value:
-        """The half of a slot as it is once what is on its way to the memory has been written."""
-        window = self._params.window
-        at = Cat(inside.signal(f"last_{party}_slot_bank"), inside.signal(f"last_{party}_slot_row"))
-        written = inside.signal(f"last_{party}_enable") & (at == slot)
-        cleared = inside.signal("clear_marks") & (inside.signal("clear_marks_row") == slot // window)
-        return Mux(cleared, 0, Mux(written, inside.signal(f"last_{party}_half"), half))
+    def _coming(
+        self, inside: Internals, slot: int, line: Value, heat: data.View, evict: Value, demote: Value
+    ) -> tuple[Value, data.View, Value, Value]:
+        """A slot as it is once what is on its way to the memories has been written."""
+        row, bank = divmod(slot, self._params.window)
+        here, behind = (inside.signal(f"last_touch_place_{part}") == row for part in ("row", "next_row"))
+        wrapped = inside.signal("last_touch_place_wrapped")[bank]
+        touched = inside.signal("last_touch_banks")[bank] & Mux(wrapped, behind, here)
+        heat_now = Cat(inside.signal(f"last_touch_touch_heat_{name}") for name in self._heat_layout.members)
+        halves = []
+        for party, half in (("evict", evict), ("demote", demote)):
+            at = Cat(inside.signal(f"last_{party}_slot_bank"), inside.signal(f"last_{party}_slot_row"))
+            written = inside.signal(f"last_{party}_enable") & (at == slot)
+            halves.append(Mux(written, inside.signal(f"last_{party}_half"), half))
+        return (
+            Mux(touched, inside.signal("last_touch_touch_line"), line),
+            data.View(self._heat_layout, Mux(touched, heat_now, heat.as_value())),
+            halves[0],
+            halves[1],
+        )
 
     def _recently(self, slot: Value) -> Value:
         """The slot's touch is on its way to the links."""
@@ -205,7 +215,7 @@ class CoreHarness:
         m.d.comb += claimed_age.eq(now - recency.oldest_stamp)
         oldest = self._order.oldest(self._unmarked)
         assume(
-            recency.demote
+            forgets_oldest(recency, self._params)
             | Cat(
                 ~oldest[slot] | (self._ages[slot] <= 1) | (recency.oldest_valid & (claimed_age >= self._ages[slot]))
                 for slot in self._slots

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 
 from formal.claims import Claims
@@ -63,6 +63,11 @@ def steps(recency: RecencyList) -> Value:
 def marks(recency: RecencyList) -> Value:
     """The candidate goes on in this clock: its line has its mark."""
     return recency.demote & recency.candidate_ready
+
+
+def forgets_oldest(recency: RecencyList, params: Params) -> Value:
+    """What is told of the oldest line leaves out the one being marked; a list that follows tells of that, too."""
+    return Const(0) if params.list_follows else marks(recency)
 
 
 class ListModel:
@@ -598,10 +603,11 @@ class ListModel:
         overtaken = self._valid["candidate"] & self._overtaken["candidate"]
         stamps.append(overtaken & (self._old_stamp == recency.oldest_stamp) & no_younger(self._old_age))
         stamps.append(linking & no_younger(Array(self.told_ages)[line.slot]))
+        forgets = forgets_oldest(recency, self._params)
         self._claim(
             "oldest",
             "the oldest stamp is no younger",
-            recency.clear | marks(recency) | ~Cat(waiting).any() | (recency.oldest_valid & Cat(stamps).any()),
+            recency.clear | forgets | ~Cat(waiting).any() | (recency.oldest_valid & Cat(stamps).any()),
         )
 
     def _claim_contract(self) -> None:

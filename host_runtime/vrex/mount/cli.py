@@ -56,6 +56,9 @@ def mount(
     while it is accessed, for 4096 clocks (8 us) between two calls of a program, and with `--trace` with the traffic.
     Never leave `-O sysfs.path=DIR` out: a bare `setpci -s 00:02.0` writes to whatever your machine has there.
 
+    With it, in another terminal, `lspci -A linux-sysfs -O sysfs.path=DIR -s 00:02.0 -vvv` shows the device, and
+    `setpci -A linux-sysfs -O sysfs.path=DIR -s 00:02.0 ECAP_VNDR+8.l=1` enables it.
+
     A server that was killed while a program had the device open leaves DIR mounted: `fusermount3 -u DIR`.
     """
     from vrex.console import progress_bar

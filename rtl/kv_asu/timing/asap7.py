@@ -181,8 +181,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("file", type=Path, help="Verilog")
     parser.add_argument(
-        "--liberty", type=Path, required=True, metavar="DIR", help="folder with *_TT.lib[.gz], *_SS.lib[.gz]"
-    )
+        "--liberty", type=Path, required=True, metavar="DIR",
+        help="folder with the cells, *_TT.lib or *_TT_nldm_*.lib, also .gz; see docs/timing.md",
+    )  # fmt: skip
     parser.add_argument("--corner", choices=sorted(liberty.SRAM_TIMING), default="TT", help="default: %(default)s")
     parser.add_argument("--wire", type=amount, default=0.0, metavar="FF", help="femtofarads of wire a sink")
     parser.add_argument("--clk-to-q", type=amount, metavar="PS", help="picoseconds, of the SRAM macros")

@@ -51,7 +51,7 @@ def load(directory: Path, corner: str) -> list[str]:
     Parameters
     ----------
     directory : Path
-        Folder with ``*_<corner>.lib`` or ``*_<corner>.lib.gz``.
+        Folder with ``*_<corner>.lib`` or ``*_<corner>_nldm_*.lib``, as ASAP7's own are called; either also ``.gz``.
     corner : str
         ``TT`` or ``SS``.
 
@@ -65,9 +65,13 @@ def load(directory: Path, corner: str) -> list[str]:
     LibertyError
         The folder is missing, holds no file of that corner, or one of them cannot be read.
     """
-    files = sorted(f for end in ("lib", "lib.gz") for f in directory.glob(f"*_{corner}.{end}"))
+    names = [f"*_{corner}{date}.{end}" for date in ("", "_nldm_*") for end in ("lib", "lib.gz")]
+    files = sorted(file for name in names for file in directory.glob(name))
     if not files:
-        raise LibertyError(f"no liberty file *_{corner}.lib or *_{corner}.lib.gz in {directory}; name their folder")
+        raise LibertyError(
+            f"no liberty file *_{corner}.lib or *_{corner}_nldm_*.lib, or .lib.gz, in {directory}; name their folder; "
+            f"docs/timing.md says where they come from"
+        )
     texts = []
     for file in files:
         try:
