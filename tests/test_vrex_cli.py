@@ -221,7 +221,7 @@ def test_where_no_bar_can_be_drawn_a_line_comes_now_and_then(
     with progress_bar("counting", "sheep") as bar:
         for done in range(12):
             bar(done * 1000, 11_000 if done > 6 else None)
-    assert capsys.readouterr().err == "counting: 4,000 sheep\ncounting: 8,000 of 11,000 sheep\n"
+    assert capsys.readouterr().err == "counting: 4,000 sheep\ncounting: 9,000 of 11,000 sheep\n"
 
 
 def test_what_is_quick_is_silent_in_a_pipe(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:

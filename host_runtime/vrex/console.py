@@ -47,8 +47,9 @@ class _Lines:
         self._told = time.monotonic()
 
     def __call__(self, done: int, total: int | None) -> None:
-        if time.monotonic() - self._told >= _SILENCE:
-            self._told = time.monotonic()
+        now = time.monotonic()
+        if now - self._told >= _SILENCE:
+            self._told = now
             tell(f"{self._what}: {done:,}{'' if total is None else f' of {total:,}'} {self._unit}")
 
 
