@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +77,20 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
         VrexError, match=r"none.mp4: cannot be read \(No such file or directory\); give a trace or a clip"
     ):
         open_streams([tmp_path / "none.mp4"], KNOBS, tmp_path, "the test")
+
+
+def test_motion_that_cannot_be_had_is_told(
+    tmp_path: Path, made: list[Knobs], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_stream(tmp_path / "small.parquet", 1, frames=3, made={"clip": "street.mp4", "clip_from": "a file"})
+    ((stream, _),) = open_streams([path], KNOBS, tmp_path, "the test")
+    assert stream.motion is None
+    said = "small.parquet: measured without its clip's motion, which gives other figures: street.mp4 is not at hand\n"
+    assert capsys.readouterr().err == said
+    (clip := tmp_path / "street.mp4").write_bytes(b"a clip")
+    monkeypatch.setitem(sys.modules, "av", None)
+    ((stream, _),) = open_streams([clip], KNOBS, tmp_path, "the test")
+    assert stream.motion is None
+    error = capsys.readouterr().err
+    assert "measured without its clip's motion, which gives other figures: " in error
+    assert error.count("\n") == 1

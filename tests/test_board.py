@@ -240,7 +240,7 @@ def test_what_the_board_refuses(port: str) -> None:
 
 def test_the_command_line(port: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["regs", "get", "ID.MAGIC", "--port", port]) == 0
-    assert capsys.readouterr().out == "ID.MAGIC 19286\n"
+    assert capsys.readouterr().out == "ID.MAGIC 0x4b56\n"
     assert main(["regs", "get", "ID", "--port", port, "--transport", "sysfs"]) == 2
     assert "sysfs has no port; leave --transport out, or say uart" in capsys.readouterr().err
     assert main(["regs", "get", "ID", "--port", "/dev/no-such-tty"]) == 1

@@ -114,9 +114,29 @@ def test_reuse_across_chunks_by_hand(tmp_path: Path) -> None:
         chunks = reader.chunks
         reader.chunks = lambda rows=2: chunks(2)  # type: ignore[method-assign]
         reuse = measure_reuse(reader, 64)
-    assert (reuse.lines, reuse.reuses) == (3, 2)
+    assert (reuse.lines, reuse.reuses) == (3, 3)
     assert 10 * ms <= reuse.covered_ns < 12 * ms
     assert reuse.line_shift == 8
+
+
+def test_reads_of_a_bus_are_uses_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A trace of 0.3 ms without frames: what `vrex trace info` calls reused is what is calibrated by."""
+    lines, times = np.tile(np.arange(20, dtype=np.uint64), 5), np.arange(100, dtype=np.uint64) * 3000
+    for frames, reuses in ((1, 80), (2, 0)):
+        with write_trace(path := tmp_path / f"{frames}.parquet", TraceMetadata("made up")) as writer:
+            frame = np.repeat(np.arange(frames), 100 // frames)
+            writer.append(frame, 0, 0, 0, lines, times)
+        assert main(["calibrate", "--trace", str(path), "--json"]) == (reuses == 0)
+        shown = capsys.readouterr()
+        if reuses:
+            record = json.loads(shown.out)
+            assert record["reuse"]["reuses"] == reuses
+            window_ns = AGES[2] * CLOCK_NS << record["settings"]["TIMEBASE.TICK_SHIFT"]
+            assert 60_000 <= record["reuse"]["covered_ns"] <= window_ns < 2 * 60_000 * 2**0.25
+        else:
+            assert shown.out == ""
+            assert "none of its 20 lines is read again, but in the same millisecond if at all" in shown.err
+            assert shown.err.count("\n") == 1
 
 
 def test_a_trace_without_reuse(tmp_path: Path) -> None:

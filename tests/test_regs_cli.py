@@ -50,6 +50,10 @@ def test_get(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "PARAMS.LOG2_ENTRIES 4\nSTATUS.POWERED 1\n"
     )
     assert out(capsys, "get", "T3") == "T3 0x00190005: COUNT 5, AGE 25\n"
+    assert out(capsys, "get", "ID", "VSEC.VSEC_ID", "VICTIM_LO.ADDRESS", "HASH_SEED.SEED") == (
+        "ID 0x4b560100: MINOR 0, MAJOR 1, MAGIC 0x4b56\nVSEC.VSEC_ID 0x4b56\nVICTIM_LO.ADDRESS 0x0\n"
+        "HASH_SEED.SEED 0x0\n"
+    )
     record = json.loads(out(capsys, "get", "T3", "status.active", "--json", "--device", "00:02.0", "--root", root))
     assert record == {"T3": {"value": 0x190005, "fields": {"COUNT": 5, "AGE": 25}}, "STATUS.ACTIVE": 0}
 
@@ -191,7 +195,11 @@ def test_watch_on_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: py
             for seconds in ("inf", "nan", "1e300", "-1", "86401", "soon")
         ),
         (["get"], "Missing argument"),
+        (["set", "CTRL.ENABLE=" + "9" * 5000], f"CTRL.ENABLE: '{'9' * 99}...{'9' * 19}' is not a number"),
+        (["set", "CTRL=" + "9" * 4000], f"CTRL must be 0 to 0xffffffff, not {'9' * 100}...{'9' * 19};"),
+        (["get", "A" * 5000], f"there is no register {'A' * 100}..."),
     ],
+    ids=range(25),
 )
 def test_wrong_usage_is_one_line_and_code_2(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]

@@ -356,6 +356,8 @@ def test_other_files_are_named(session: Path, tmp_path: Path) -> None:
         (lambda data: data | {"commands": 1.5}, r"its metadata is damaged \(commands must be an integer"),
         (lambda data: {"version": [1, 9]}, "its metadata is damaged"),
         (lambda data: data | {"clocks": float("inf")}, "its metadata is damaged"),
+        (lambda data: data | {"transport": "two\nlines"}, r"its metadata is damaged \(transport is no name\)"),
+        (lambda data: data | {"program": "\x1b[31mred"}, r"its metadata is damaged \(program is no name\)"),
     ],
     ids=[
         "newer",
@@ -369,6 +371,8 @@ def test_other_files_are_named(session: Path, tmp_path: Path) -> None:
         "a part",
         "nothing else",
         "endless",
+        "two lines",
+        "colours",
     ],
 )
 def test_other_metadata(change: Callable[[dict], dict], match: str, session: Path, tmp_path: Path) -> None:

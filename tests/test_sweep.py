@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -88,15 +89,29 @@ def test_the_files_say_the_same(
     assert sweep(trace, tmp_path, *arguments) == 0
     shown = capsys.readouterr().out
     assert "best on small at 0.5: 0." in shown
-    assert "ages 25/50/125" in shown
+    assert "ages 25/50/125" in " ".join(shown.split())
     assert sweep(trace, tmp_path, *arguments, "--json") == 0
     points = json.loads(capsys.readouterr().out)["points"]
     assert points == json.loads((tmp_path / "sweep.json").read_text())["points"]
     assert points == pq.read_table(tmp_path / "sweep.parquet").to_pylist()
     with open(tmp_path / "sweep.csv", newline="", encoding="utf-8") as file:
         assert list(csv.DictReader(file)) == [{name: str(value) for name, value in point.items()} for point in points]
+    assert {point["motion"] for point in points} == {False}
     assert {(point["LINE_SHIFT"], point["T3.COUNT"]) for point in points} == {(8, 5), (8, 2), (12, 80), (12, 32)}
     assert (tmp_path / "sweep.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_points_with_motion_are_others_than_those_without(
+    trace: Path, tmp_path: Path, here: list[Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert sweep(trace, tmp_path) == 0
+    motion = np.zeros((Stream(trace).frames, 16))
+    monkeypatch.setattr("vrex.bench.inputs._motion", lambda stream, clip: motion)
+    assert sweep(trace, tmp_path) == 0
+    assert len(here) == 2
+    assert json.loads((tmp_path / "sweep.json").read_text())["points"][0]["motion"] is True
+    assert sweep(trace, tmp_path) == 0
+    assert len(here) == 2
 
 
 def test_what_is_measured_stays_measured(trace: Path, tmp_path: Path, here: list[Job]) -> None:

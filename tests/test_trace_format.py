@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vrex.trace.format
+from vrex.cli import main
 from vrex.errors import VrexError
 from vrex.trace.address_map import AddressMap, PatchGrid
-from vrex.trace.format import Chunk, Geometry, TraceError, TraceMetadata, TraceReader, is_clip, write_trace
+from vrex.trace.format import _SCHEMA, Chunk, Geometry, TraceError, TraceMetadata, TraceReader, is_clip, write_trace
 from vrex.trace.summary import summarize
 
 GEOMETRY = Geometry(AddressMap(layers=3, heads=2, head_size=64, max_tokens=70), PatchGrid(rows=2, columns=3, leading=1))
@@ -296,3 +298,21 @@ def test_summary_counts_by_hand(tmp_path: Path) -> None:
         summary = summarize(reader)
     assert (summary.accesses, summary.frames, summary.tiles, summary.lines, summary.line_bytes) == (6, 2, 3, 4, 1024)
     assert (summary.reused, summary.first_ns, summary.last_ns, summary.closest_ns) == (2 / 6, 10, 99, 2)
+
+
+def test_what_the_page_shows_writes_traces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "traces.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for snippet in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(snippet, {})
+    for name, accesses in (("own", 2 * 17 * (1 + 2 + 3 + 4)), ("bus", 3)):
+        with TraceReader(f"{name}.parquet") as reader:
+            assert summarize(reader).accesses == accesses
+    assert main(["run", "own.parquet", "--residency", "1", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["frames"]) == 4
+    assert main(["run", "bus.parquet"]) == 1
+    assert "has no geometry to tell what is born when (see docs/traces.md)" in capsys.readouterr().err
+    for column in _SCHEMA:
+        assert f"`{column.name}`" in page

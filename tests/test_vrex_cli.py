@@ -8,12 +8,14 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from small_streams import write_stream
 from vrex.cli import main
+from vrex.console import progress_bar
 from vrex.trace.format import TraceMetadata, write_trace
 
 
@@ -209,6 +211,22 @@ def test_no_two_results_are_one_file(
     assert error.endswith("would be written twice; give each result a file of its own\n")
     assert error.count("\n") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.parquet", "b", "link"]
+
+
+def test_where_no_bar_can_be_drawn_a_line_comes_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter(range(0, 1000, 7))
+    monkeypatch.setattr("vrex.console.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    with progress_bar("counting", "sheep") as bar:
+        for done in range(12):
+            bar(done * 1000, 11_000 if done > 6 else None)
+    assert capsys.readouterr().err == "counting: 4,000 sheep\ncounting: 9,000 of 11,000 sheep\n"
+
+
+def test_what_is_quick_is_silent_in_a_pipe(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "info", str(trace)]) == 0
+    assert capsys.readouterr().err == ""
 
 
 LONG = "n" * 300

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
@@ -33,9 +34,28 @@ class _RateColumn(ProgressColumn):
         return Text(f"{speed:,.1f} {self._unit}/s" if speed < 100 else f"{speed:,.0f} {self._unit}/s")
 
 
+#: Seconds between two lines about a job where no bar can be drawn; what is quicker is silent.
+_SILENCE = 30
+
+
+class _Lines:
+    """What a bar would show, for a file or a pipe, now and then."""
+
+    def __init__(self, what: str, unit: str) -> None:
+        self._what = what
+        self._unit = unit
+        self._told = time.monotonic()
+
+    def __call__(self, done: int, total: int | None) -> None:
+        now = time.monotonic()
+        if now - self._told >= _SILENCE:
+            self._told = now
+            tell(f"{self._what}: {done:,}{'' if total is None else f' of {total:,}'} {self._unit}")
+
+
 @contextlib.contextmanager
 def progress_bar(what: str, unit: str) -> Iterator[Callable[[int, int | None], None]]:
-    """A bar with rate and time left on standard error; it is silent where that is no terminal.
+    """A bar with rate and time left on standard error; where that is no terminal, a line twice a minute.
 
     What is printed meanwhile goes above the bar; `print` only, for `typer.echo` writes past it.
 
@@ -44,6 +64,9 @@ def progress_bar(what: str, unit: str) -> Iterator[Callable[[int, int | None], N
     callable
         To be told the units done so far, and how many there are (None: unknown).
     """
+    if not stderr.is_terminal:
+        yield _Lines(what, unit)
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -52,8 +75,6 @@ def progress_bar(what: str, unit: str) -> Iterator[Callable[[int, int | None], N
         TimeRemainingColumn(),
     )
     # Results that go to the same terminal are passed through, so that the bar makes way; those for a file are not.
-    with Progress(
-        *columns, console=stderr, disable=not stderr.is_terminal, redirect_stdout=sys.stdout.isatty()
-    ) as progress:
+    with Progress(*columns, console=stderr, redirect_stdout=sys.stdout.isatty()) as progress:
         task = progress.add_task(what, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)

@@ -258,12 +258,12 @@ def _get(asu: KvAsu, name: str) -> Any:
 
 
 def _print_values(values: dict[str, Any], as_json: bool) -> None:
-    """Fields are decimal, registers hexadecimal words with their fields behind them."""
+    """Fields are decimal but for addresses and the like; registers are hexadecimal words, their fields behind them."""
     if as_json:
         typer.echo(json.dumps({name: int(value) if "." in name else value for name, value in values.items()}))
         return
     for name, value in values.items():
-        typer.echo(f"{name} {_shown(value)}" if "." in name else _register_line(name, value))
+        typer.echo(f"{name} {_shown(name, value)}" if "." in name else _register_line(name, value))
 
 
 def _word(name: str, text: str) -> int:
@@ -301,7 +301,7 @@ def _register_table(registers: dict[str, Register], before: dict[str, Register])
     table = Table("register", "offset", "value", "fields", box=None, pad_edge=False)
     for name, value in registers.items():
         changed = bool(before) and before[name] != value
-        fields = ", ".join(f"{field} {number}" for field, number in value.fields().items())
+        fields = ", ".join(f"{field} {_number(field, number)}" for field, number in value.fields().items())
         offset, word = f"{value.OFFSET:+#x}", f"{int(value):#010x}"
         # The mark is in the text too: colours are lost in a pipe.
         table.add_row(name + " *" * changed, offset, word, fields, style="bold yellow" if changed else None)
@@ -309,12 +309,21 @@ def _register_table(registers: dict[str, Register], before: dict[str, Register])
 
 
 def _register_line(name: str, value: dict[str, Any]) -> str:
-    fields = ", ".join(f"{field} {number}" for field, number in value["fields"].items())
+    fields = ", ".join(f"{field} {_number(field, number)}" for field, number in value["fields"].items())
     return f"{name} {value['value']:#010x}: {fields}"
 
 
-def _shown(value: int) -> str:
-    return f"{int(value)} ({value.name})" if isinstance(value, IntEnum) else str(int(value))
+def _shown(name: str, value: int) -> str:
+    number = _number(name.rpartition(".")[2], value)
+    return f"{number} ({value.name})" if isinstance(value, IntEnum) else number
+
+
+#: Fields that are no amounts.
+_HEXADECIMAL = ("ADDRESS", "MAGIC", "VSEC_ID", "SEED")
+
+
+def _number(field: str, value: int) -> str:
+    return f"{value:#x}" if field in _HEXADECIMAL else str(int(value))
 
 
 def _bits(low: int, width: int) -> str:

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import errno
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -14,6 +15,9 @@ from typing import NoReturn
 from kv_asu import __version__
 from kv_asu.installing import not_installed
 from kv_asu.interrupts import INTERRUPTED, unwinding
+
+#: From so many characters in a row on, only their ends are shown; hardly any path has as many.
+_LONGEST_WORD = 1000
 
 FAILURE = 1
 USAGE = 2
@@ -78,7 +82,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def complain(name: str, text: str) -> None:
-    """Say on standard error what went wrong: one line, whatever is in the names that it quotes."""
+    """Say on standard error what went wrong: one line that can be read, whatever is in what it quotes."""
+    text = re.sub(rf"\S{{{_LONGEST_WORD},}}", lambda word: f"{word[0][:100]}...{word[0][-20:]}", text)
     print(f"{name}:", text.replace("\r", "\\r").replace("\n", "\\n"), file=sys.stderr)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vrex.bench.stream import Stream
-from vrex.console import progress_bar
+from vrex.console import progress_bar, tell
 from vrex.errors import VrexError
 from vrex.runtime.motion import region_motion
 from vrex.trace.packaged import packaged_file
@@ -82,8 +82,14 @@ def packaged_clip(stream: Stream) -> Path | None:
 
 
 def _motion(stream: Stream, clip: Path | None) -> npt.NDArray[np.float64] | None:
-    """How much moves in each region, where the clip is at hand; the LSTM does without otherwise."""
+    """How much moves in each region; where a trace's clip does not tell, the LSTM does without, which is told."""
+    name = stream.metadata.made.get("clip")
+    if clip is None and name is None:
+        return None
     try:
-        return None if clip is None else region_motion(clip, stream.frames)
-    except VrexError:
+        if clip is None:
+            raise VrexError(f"{name} is not at hand")
+        return region_motion(clip, stream.frames)
+    except VrexError as error:
+        tell(f"{stream.path.name}: measured without its clip's motion, which gives other figures: {error}")
         return None

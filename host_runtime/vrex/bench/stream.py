@@ -79,7 +79,10 @@ class Stream:
         with TraceReader(path) as reader:
             metadata = reader.metadata
             if metadata.geometry is None:
-                raise TraceError(f"{path}: has no geometry to tell what is born when; use a trace of 'vrex trace make'")
+                raise TraceError(
+                    f"{path}: has no geometry to tell what is born when (see docs/traces.md); what does without are "
+                    f"'python -m kv_asu_sim.demo --trace' and 'vrex calibrate --trace'"
+                )
             self.metadata = metadata
             self.geometry = metadata.geometry
             self.reads, self.frames = len(reader), metadata.frames

@@ -52,6 +52,7 @@ def calibrate(
     from vrex.calibrate.clip import PRESETS, measure_clip
     from vrex.calibrate.reuse import measure_reuse
     from vrex.console import progress_bar, tell
+    from vrex.errors import VrexError
     from vrex.trace.format import TraceReader, is_trace
 
     if video is not None and is_trace(video):
@@ -74,6 +75,11 @@ def calibrate(
     if trace is not None:
         with TraceReader(trace) as reader, progress_bar(trace.name, "accesses") as bar:
             reuse = measure_reuse(reader, 1 << log2_entries, bar)
+        if not reuse.reuses:
+            raise VrexError(
+                f"{trace}: none of its {reuse.lines:,} lines is read again, but in the same millisecond if at all, "
+                "which says nothing of ticks; give a longer trace"
+            )
         record["reuse"] = asdict(reuse)
         settings |= {"TIMEBASE.TICK_SHIFT": reuse.tick_shift, "GEOMETRY.LINE_SHIFT": reuse.line_shift}
     if as_json:
@@ -83,7 +89,7 @@ def calibrate(
         typer.echo(f"{motion.frames} frames; motion deviates by {motion.deviation:.2f} px at 1080p")
     if "reuse" in record:
         typer.echo(
-            f"{reuse.lines:,} lines; nine in ten of {reuse.reuses:,} reuses come within {reuse.covered_ns / 1e6:.1f} ms"
+            f"{reuse.lines:,} lines; nine in ten of {reuse.reuses:,} reuses come within {reuse.covered_ns / 1e6:.3g} ms"
         )
     for name, value in settings.items():
         typer.echo(f"{f'{name}={value}':<24}{_MEANINGS[name]}")

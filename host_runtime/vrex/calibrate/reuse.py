@@ -12,7 +12,7 @@ from vrex.trace.format import Progress, TraceReader, no_progress
 #: Share of the reuses that T1, the longest window, is to cover.
 COVERED = 0.9
 
-#: Reads of one line that follow within this time are one use: a kernel's tiles one after the other.
+#: Reads of one line that follow within this time are one use where frames are known: a kernel's tiles, one by one.
 ONE_USE_NS = 1_000_000
 
 
@@ -25,9 +25,9 @@ class Reuse:
     lines : int
         Distinct lines.
     reuses : int
-        Reads of a line that was read before, over a millisecond earlier.
+        Reads of a line that was read before: over a millisecond earlier where the trace has frames.
     covered_ns : int
-        Nine in ten of them come within this time.
+        Nine in ten of them come within this time; 0 when there are none.
     tick_shift : int
         TIMEBASE.TICK_SHIFT with which T1, at its age of 125 ticks, covers that time.
     line_shift : int
@@ -44,6 +44,8 @@ class Reuse:
 def measure_reuse(reader: TraceReader, entries: int, progress: Progress = no_progress) -> Reuse:
     """Read a trace to its end. Memory holds one entry a distinct line.
 
+    Of a trace without frames, of a bus for one, nothing says which reads are one use, so each is.
+
     Parameters
     ----------
     reader : TraceReader
@@ -52,6 +54,7 @@ def measure_reuse(reader: TraceReader, entries: int, progress: Progress = no_pro
     progress : callable
         Told the accesses done, and how many there are.
     """
+    one_use = ONE_USE_NS if reader.metadata.geometry or reader.metadata.frames > 1 else -1
     last: dict[int, int] = {}
     fine = np.zeros(256, np.int64)  # reuses by their time, four to the octave
     done = 0
@@ -64,13 +67,13 @@ def measure_reuse(reader: TraceReader, entries: int, progress: Progress = no_pro
         ends = np.r_[starts[1:], len(line)] - 1
         last.update(zip(line[ends].tolist(), time[ends].tolist(), strict=True))
         gaps = (time - before)[before >= 0]
-        gaps = gaps[gaps > ONE_USE_NS]
+        gaps = np.maximum(gaps[gaps > one_use], 1)
         fine += np.bincount((4 * np.log2(gaps)).astype(np.int64), minlength=len(fine))[: len(fine)]
         done += chunk.accesses
         progress(done, len(reader))
     reuses = int(fine.sum())
     bucket = int(np.searchsorted(np.cumsum(fine), COVERED * reuses)) if reuses else 0
-    covered = round(2 ** ((bucket + 1) / 4)) if reuses else ONE_USE_NS
+    covered = round(2 ** ((bucket + 1) / 4)) if reuses else 0
     tick = max(0, -(-covered // (AGES[2] * CLOCK_NS)) - 1).bit_length()
     return Reuse(
         lines=len(last),

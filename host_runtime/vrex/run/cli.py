@@ -201,7 +201,7 @@ def run(
                 for frame in player.run():
                     done.append(frame)
                     if not as_json:
-                        print(frame)
+                        print(frame, flush=True)
                     bar(len(done), total)
                     if len(done) == total:
                         break

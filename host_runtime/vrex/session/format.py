@@ -107,6 +107,9 @@ class SessionMetadata:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> SessionMetadata:
         """The inverse of `to_json`; raises ValueError, TypeError, KeyError or OverflowError when it makes no sense."""
+        for name in ("transport", "program"):
+            if not str(data[name]).isprintable():
+                raise ValueError(f"{name} is no name")
         counts = {name: setting(name, data[name], 0) for name in ("calls", "commands", "clocks")}
         return cls(Params(**data["params"]), str(data["transport"]), str(data["program"]), **counts)
 

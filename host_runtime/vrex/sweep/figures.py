@@ -16,7 +16,8 @@ from vrex.sweep.points import Point
 
 DEFINITION = (
     "Hit rate: the share of the lines asked for that were resident when their tile asked; the others were moved. "
-    "Residency is a share of all lines born by the stream's end; lines are resident at birth."
+    "Residency is a share of all lines born by the stream's end; lines are resident at birth. Motion: whether the "
+    "policy's LSTM was told of the clip's."
 )
 
 #: A point and its result, by columns: registers by their names, residency and hit rate as shares.
@@ -45,6 +46,7 @@ def record(name: str, point: Point, result: Result) -> Record:
         "T2.AGE": t2_age,
         "T1.AGE": t1_age,
         "residency": point.residency,
+        "motion": point.motion is not None,
         "reads": result.reads,
         "hits": result.hits,
         "hit_rate": result.hits / result.reads,

@@ -138,7 +138,7 @@ def info(
     row("file", f"{file}, {size:,} bytes ({size / max(1, summary.accesses):.2f} an access)")
     row("what", metadata.what)
     row("accesses", f"{summary.accesses:,} in {summary.frames:,} frames and {summary.tiles:,} tiles")
-    row("lines", f"{summary.lines:,} distinct ({summary.line_bytes / 2**20:.1f} MiB); {summary.reused:.1%} reused")
+    row("lines", f"{summary.lines:,} are read ({summary.line_bytes / 2**20:.1f} MiB); {summary.reused:.1%} reused")
     row(
         "time", f"{summary.first_ns / 1e6:.3f} to {summary.last_ns / 1e6:.3f} ms, closest {summary.closest_ns} ns apart"
     )
