@@ -105,6 +105,7 @@ def test_points_with_motion_are_others_than_those_without(
     trace: Path, tmp_path: Path, here: list[Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert sweep(trace, tmp_path) == 0
+    assert json.loads((tmp_path / "sweep.json").read_text())["points"][0]["motion"] is False
     motion = np.zeros((Stream(trace).frames, 16))
     monkeypatch.setattr("vrex.bench.inputs._motion", lambda stream, clip: motion)
     assert sweep(trace, tmp_path) == 0
